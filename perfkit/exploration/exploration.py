@@ -13,7 +13,7 @@ from perfkit import datasets
 from perfkit.errors import PerfkitError, SettingError
 from perfkit.exploration import facts as known
 from perfkit.exploration.measure_next import advice
-from perfkit.exploration.methods import TYPICAL_COSTS, Tried, try_all
+from perfkit.exploration.methods import Tried, try_all, usual_cost
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.readers.open_samples import dump_files, open_samples
 from perfkit.readers.read import events_of, read_samples
@@ -285,7 +285,9 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
             f"no interval holds both {samples.work_event} and {samples.time_event}, and nothing can stand for them: no "
             f"method applies; see what to measure next.{label}"
         )
-    inst = "inst" in samples.work_event.lower() and "__" not in samples.work_event  # a GPU's are of all its units
+    named = normalise(samples.work_event) in WORK_EVENTS
+    # A GPU's (smsp__...) are of all its units.
+    inst = (named or "inst" in samples.work_event.lower()) and "__" not in samples.work_event
     unit = "IPC" if inst and samples.time_event != "seconds" else ""
     amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {per_unit(samples.work_event, samples.time_event)}"
     if stand_in:
@@ -298,6 +300,8 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
             one = by_name.get(method)
             if one is not None and one.trust == trust and one.finding:
                 how = "" if trust == "supported" else f"; {method}: uncertain"
+                if method == "top-down" and not named:  # of slots alone: the throughput of what stands in says nothing
+                    return f"{one.finding}{how}.{label}"
                 return f"{amount}: {one.finding}{how}.{label}"
     return f"{amount}; the events that were counted allow no further conclusion, see what to measure next.{label}"
 
@@ -315,7 +319,7 @@ def _joint(samples: Samples, compared: pd.DataFrame) -> str:
     gap, told = cpi.max() - cpi.min(), ""
     best = 0.0
     for event in compared.columns[1:]:
-        cost = next((c for names, c in TYPICAL_COSTS if normalise(event) in names), None)
+        cost = usual_cost(event)
         more = compared.loc[slow, event] - compared.loc[fast, event]
         if cost is None or not np.isfinite(more) or other_core(event, samples.work_event):
             continue

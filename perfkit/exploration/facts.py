@@ -1,6 +1,7 @@
 """What a dump is, and how good: the first things to know of counts that somebody else took."""
 
 import json
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +15,13 @@ from perfkit.samples.table import Samples
 
 FEW = 20  # intervals; what is fitted to fewer may be chance
 _SHOWN = 8
+# Intel's processors whose counters tell the first level of top-down themselves: since Ice Lake, Xeons of the third
+# generation (x3xx) on, but not Cooper Lake's (x3xxH).
+_COUNTS_SLOTS = re.compile(
+    r"ice ?lake|tiger ?lake|rocket ?lake|sapphire|emerald|granite|1[1-4]th gen intel|"
+    r"xeon.*(?:platinum|gold|silver) [3-9][345]\d\d(?!h)"
+)
+_HYBRID = re.compile(r"alder ?lake|raptor ?lake|meteor ?lake|arrow ?lake|core\(tm\) ultra|1[234]th gen intel\(r\) core")
 _IDLE = 1e7  # cycles a second; cores run at a thousand million and more
 
 
@@ -62,12 +70,19 @@ def processor_of(samples: Samples) -> tuple[str, str]:
     words = {"intel": "intel", "amd": "amd", "arm": "cortex", "neoverse": "arm", "epyc": "amd", "ryzen": "amd"}
     for word, family in words.items():
         if word in named.lower() or (word in ("epyc", "ryzen", "neoverse") and word in said):
-            return (word if word in ("intel", "amd", "arm") else family), named or family
+            return _generation(word if word in ("intel", "amd", "arm") else family, named.lower()), named or family
     for family, prefixes in starts.items():
         if any(n.startswith(prefixes) and not (family == "arm" and n.startswith("inst_retired.")) for n in names):
             vendor = {"amd": "AMD", "arm": "Arm"}.get(family, "Intel")
             return family, f"{vendor}, by the names of its events" + (f" ({named})" if named else "")
     return "", named or "not named in the dump"
+
+
+def _generation(family: str, named: str) -> str:
+    """Return the family of a processor's events: Intel's differ by what counts its issue slots."""
+    if family != "intel":
+        return family
+    return "intel-hybrid" if _HYBRID.search(named) else "intel-topdown" if _COUNTS_SLOTS.search(named) else family
 
 
 def _named(samples: Samples) -> str:

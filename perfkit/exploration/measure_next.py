@@ -16,6 +16,7 @@ _TOPDOWN: dict[str, tuple[str, ...]] = {
     "amd": ("ex_ret_ops", "de_src_op_disp.all", "de_no_dispatch_per_slot.no_ops_from_frontend"),
     "arm": ("stall_slot_frontend", "stall_slot_backend", "op_retired", "op_spec"),
 }  # fmt: skip
+_GPU = ("sm__", "smsp__", "gpc__", "gpu__", "l1tex__", "lts__", "dram__")  # Nsight Compute's
 _MISSES: dict[str, tuple[str, ...]] = {
     "intel": ("branch-misses", "mem_load_retired.l1_miss", "mem_load_retired.l2_miss", "mem_load_retired.l3_miss"),
     "amd": ("branch-misses", "L1-dcache-load-misses", "ls_dmnd_fills_from_sys.mem_io_local", "iTLB-load-misses"),
@@ -40,16 +41,18 @@ def perf_line(events: list[str], program: str = "./program", interval: int = 100
 
 def advice(samples: Samples) -> list[str]:
     """Return ready commands, each with what it would tell; "" of events are those that the dump has already."""
+    if any(e.startswith(_GPU) for e in samples.table["event"].cat.categories):
+        return [f"more of this kernel's counters: ncu --csv --page raw --set full {_program(samples)}"]
     out = []
     top, misses = wanted(samples, "topdown"), wanted(samples, "misses")
     program = _program(samples)
     if top:
         out.append(f"for top-down analysis (where the issue slots go): {perf_line(top, program)}")
-    running = samples.table["running"].mean()
     if misses or samples.n_intervals < 50:
         events = misses or samples.events[:4]
         out.append(f"for a CPI stack (what each kind of miss costs): {perf_line(events, program)}")
     here = [e for e in samples.events if not is_fixed_rate(e) and not other_core(e, samples.work_event)]
+    running = samples.table.loc[samples.table["event"].isin(here), "running"].mean()  # not of other kinds of core
     if running < 0.9 and len(here) > 1:
         few = here[: min(4, len(here) // 2)]
         told = f"so that none is scaled up, {len(few)} of {len(here)} here and the others in further runs"

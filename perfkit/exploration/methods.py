@@ -23,17 +23,28 @@ from perfkit.samples.table import Samples
 Trust = Literal["supported", "uncertain", "unsupported", "not applicable"]
 # What one event usually costs, in cycles, on cores of today: to order events of dumps that allow no fit.
 TYPICAL_COSTS: tuple[tuple[tuple[str, ...], float], ...] = (
-    (("branch-misses", "branch-load-misses", "br_misp_retired.all_branches", "ex_ret_brn_misp"), 17),
-    (("llc-load-misses", "cache-misses", "longest_lat_cache.miss", "mem_load_retired.l3_miss"), 200),
+    (("branch-misses", "branch-load-misses", "br_misp_retired.all_branches", "ex_ret_brn_misp", "papi_br_msp",
+      "retired_br_inst_misp", "retired_branch_instructions_mispredicted"), 17),
+    (("llc-load-misses", "cache-misses", "longest_lat_cache.miss", "mem_load_retired.l3_miss", "papi_l3_tcm"), 200),
     (("ll_cache_miss_rd",), 200),
-    (("l2_rqsts.miss", "mem_load_retired.l2_miss", "l2d_cache_refill"), 40),
-    (("l1-dcache-load-misses", "l1d.replacement", "mem_load_retired.l1_miss", "l1d_cache_refill"), 12),
-    (("l1-icache-load-misses", "l1i_cache_refill", "icache.misses"), 12),
-    (("dtlb-load-misses", "itlb-load-misses", "dtlb_load_misses.walk_completed", "itlb_misses.walk_completed"), 30),
+    (("l2_rqsts.miss", "mem_load_retired.l2_miss", "l2d_cache_refill", "papi_l2_tcm", "papi_l2_dcm"), 40),
+    (("l1-dcache-load-misses", "l1d.replacement", "mem_load_retired.l1_miss", "l1d_cache_refill", "papi_l1_dcm"), 12),
+    (("l1-icache-load-misses", "l1i_cache_refill", "icache.misses", "papi_l1_icm"), 12),
+    (("dtlb-load-misses", "itlb-load-misses", "dtlb_load_misses.walk_completed", "itlb_misses.walk_completed",
+      "papi_tlb_dm", "papi_tlb_im"), 30),
     (("page-faults", "faults", "minor-faults"), 1000),
 )  # fmt: skip
+# LIKWID writes Intel's names with underscores alone: MEM_LOAD_RETIRED_L3_MISS.
+_COSTS = {name.replace(".", "_"): cost for names, cost in TYPICAL_COSTS for name in names}
 
 
+# What tells a part of the second level of top-down from the rest of its first level, on Intel since Sapphire Rapids.
+_SECOND_LEVEL = {
+    "back_end": ("topdown-be-bound", "topdown-mem-bound", "memory", "execution units"),
+    "front_end": ("topdown-fe-bound", "topdown-fetch-lat", "latency of fetches", "bandwidth of decoding"),
+    "bad_speculation": ("topdown-bad-spec", "topdown-br-mispredict", "mispredicted branches", "machine clears"),
+}
+_FAR_BOUND = 1.5  # times what was reached: a lowest bound above it limits nothing
 _TRAIN = "train one on your own runs: perfkit spire train 'runs/*.txt' -o mine.spire"
 
 
@@ -95,12 +106,22 @@ def _topdown(samples: Samples) -> Tried:
     words = str(main).replace("_", " ")
     finding = (
         f"{lost['retiring']:.0%} of the issue slots retire work; most of the others are lost to the {words} "
-        f"({lost[main]:.0%})"
+        f"({lost[main]:.0%}{_second_level(samples, str(main), float(lost[main]))})"
     )
     why = f"the events of {found.scheme} are there, over {len(shares):,} intervals"
     if outside:
         return Tried("top-down", "unsupported", finding, f"{why}, but fractions lie outside 0 to 1", "", found)
     return Tried("top-down", "supported", finding, why, "pk.TopDown().fit(samples).plot()", found)
+
+
+def _second_level(samples: Samples, main: str, share: float) -> str:
+    """Return how the largest loss parts on the second level, where the processor counted that; or ""."""
+    of, part, name, rest = _SECOND_LEVEL[main]
+    rates = {normalise(str(event)): rate for event, rate in samples.describe()["rate"].items()}
+    if not rates.get(of, 0) > 0 or not 0 <= rates.get(part, np.nan) <= rates[of]:
+        return ""
+    known = rates[part] / rates[of] * share
+    return f": {name} {known:.0%}, {rest} {share - known:.0%}"
 
 
 def _cpi(samples: Samples) -> Tried:
@@ -151,7 +172,7 @@ def _spire(samples: Samples, model: SpireModel | None) -> Tried:
         f"{ranking.table['event'].iloc[0]} has the lowest bound ({ranking.throughput_bound:.3g} "
         f"{per_unit(samples.work_event, samples.time_event)}, where {ranking.throughput:.3g} was reached)"
     )
-    if not own and ranking.throughput_bound > 2 * ranking.throughput:
+    if not own and ranking.throughput_bound > _FAR_BOUND * ranking.throughput:
         why = (
             f"the model was trained on simulated runs of {nearest_core(family)}; all its bounds lie far above what was "
             f"reached, so that it tells nothing of this workload; {_TRAIN}"
@@ -173,13 +194,18 @@ def _spire(samples: Samples, model: SpireModel | None) -> Tried:
     return Tried("SPIRE", trust, finding, why, "model.rank(samples).plot()", ranking)
 
 
+def usual_cost(event: str) -> float | None:
+    """Return what one such event usually costs, in cycles; None where nobody said."""
+    return _COSTS.get(normalise(event).replace(".", "_"))
+
+
 def typical_costs(samples: Samples) -> Tried:
     """Order the events by their rate times their usual cost: an estimate, for dumps of one interval too."""
     cpi = 1 / samples.throughput() if samples.throughput() > 0 else np.nan
     rates = samples.describe()["rate"]
     costs = {}
     for event, rate in rates.items():
-        cost = next((c for names, c in TYPICAL_COSTS if normalise(str(event)) in names), None)
+        cost = usual_cost(str(event))
         apart = is_fixed_rate(str(event)) or other_core(str(event), samples.work_event)
         if cost is not None and np.isfinite(rate) and not apart:
             costs[str(event)] = rate * cost / cpi

@@ -19,6 +19,7 @@ from perfkit.errors import FormatError
 from perfkit.readers.numbers import BLANKS, DRESSED, NUMBER_PATTERN, SCALES, SPACES, Token, settle
 from perfkit.readers.report import Report, quoted
 from perfkit.readers.scales import caution_of_scale
+from perfkit.samples.clocks import is_name_of_clock
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 MISSING = (
@@ -34,6 +35,7 @@ _LOOKED_AT = 50  # cells of a column, to see what it holds
 _LARGE = 8 << 20
 _FIGURE = re.compile(r"[+-]?\d+(?:\.\d*)?(?:e[+-]?\d+)?", re.IGNORECASE)
 _CUT = 0.2  # a number that lost a digit is at most a tenth of what it was
+_GROUPED_ABOVE = 1e5  # numbers that every tool groups which groups any
 _THREE_DECIMALS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 
 Column: TypeAlias = "np.ndarray | pa.ChunkedArray"
@@ -463,6 +465,24 @@ def _refuse_mostly_wrong(
             )
 
 
+def _decimal_of_clocks(grid: Grid, cells: dict[int, list[str | None]]) -> str:
+    """Return the decimal sign as columns of time prove it where large counts are written without groups, or ``""``.
+
+    ``4.999`` in a column ``seconds`` beside ``4892301234`` is no four thousand: whoever groups digits groups those.
+    """
+    of_clocks = [c for i, column in cells.items() if is_name_of_clock(grid.names[i]) for c in column if c is not None]
+    signs = {sign for c in of_clocks for sign in ".," if sign in c}
+    if len(signs) != 1 or any(sum(map(c.count, ".,")) > 1 for c in of_clocks):
+        return ""
+    return signs.pop() if any(map(_holds_large_ungrouped, grid.columns)) else ""
+
+
+def _holds_large_ungrouped(column: Column) -> bool:
+    if is_number(column):
+        return bool(np.fmax.reduce(as_float(column), initial=0.0) >= _GROUPED_ABOVE)
+    return any(c is not None and c.isdigit() and float(c) >= _GROUPED_ABOVE for c in as_text(column))
+
+
 def _parse(
     grid: Grid, cells: dict[int, list[str | None]], plain: dict[int, np.ndarray], report: Report
 ) -> dict[int, np.ndarray]:
@@ -478,7 +498,7 @@ def _parse(
     # Columns that Arrow read as numbers prove the decimal point where they have fractions.
     points = any(np.any(v[np.isfinite(v)] % 1) for v in plain.values())
     before = len(report.rows)
-    style = settle(tokens, report, decimal_sign="." if points else "")
+    style = settle(tokens, report, decimal_sign="." if points else _decimal_of_clocks(grid, cells))
     bad = {(line, text) for _, line, text, _ in report.rows[before:]}
     _refuse_mostly_wrong(grid, written, cells, bad, report)
     if style.grouping or style.decimal != ".":

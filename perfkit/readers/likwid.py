@@ -25,7 +25,7 @@ _CSV_TABLE = re.compile(
 _BOX_TITLE = re.compile(r"^(?:Region (?P<region>.*), )?Group (?P<group>\d+): ")
 _HEADER = re.compile(r"^# ?GID[|, ](?P<what>EventCount|MetricsCount)[|, ]CpuCount[|, ]Total runtime \[s\]")
 _THREADS = re.compile(r"^# ?HWThreads(?:: |[, ])(?P<threads>\d+(?:[|, ]\d+)*)")
-_CPU_NAME = re.compile(r"^CPU name:[,\t ]+(?P<name>[^,]*)")
+_CPU_NAME = re.compile(r"^CPU name(?::[,\t ]+|,)(?P<name>[^,]*)")
 _RULE = re.compile(r"^(?:\+[-+]+\+?|-+)$")
 
 

@@ -54,12 +54,23 @@ _KEYS = {
     "interval": ("interval", "sample", "index", "row", "no.", "no", "nr.", "nr"),
     "at": ("at",),
     "seconds": ("seconds",),
-    "event": ("event", "metric", "counter", "counter_name", "series", "_field"),
+    "event": ("event", "metric", "counter", "counter_name", "series", "variable", "_field"),
     "count": ("count", "value", "counter-value", "counter_value", "_value"),
     "time": ("time",),
     "work": ("work",),
     "running": ("running",),
 }
+# Times, energies and amounts of data, whose counts may have fractions.
+_HAS_FRACTIONS = re.compile(
+    r"time|clock|second|sec\b|energy|joule|power|[ _(]m?j\b|[kmgt]i?b(?:ytes?)?\b", re.IGNORECASE
+)
+# Columns of long tables whose words are statistics of an event's count, and such words.
+_OF_STATISTICS = re.compile(
+    r"(?:stat(?:istic)?s?|agg(?:regat\w+)?|measure|quantity|field|metric[ _]?type)$", re.IGNORECASE
+)
+_OF_ONE_COUNT = re.compile(
+    r"(?:raw|(?:un)?scaled|corrected|normali[sz]ed|estimated|predicted|expected|per[ _-]\w+|rate|ratio)$", re.IGNORECASE
+)
 _IPC = re.compile(r"^(?:ipc|insn[ _]per[ _]cycle|instructions?[ _]per[ _]cycle)(?::\w+)?$", re.IGNORECASE)
 _CPI = re.compile(r"^(?:cpi|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$", re.IGNORECASE)
 _PROBE_ROWS = 8
@@ -260,7 +271,9 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if left:
         report.note(f"columns that tell nothing without each other, left out: {', '.join(left)}")
     table = table.drop(columns=["time", "work"], errors="ignore")
-    apart = [grid.names[i] for i in others if i not in clocks and _tells_apart(grid, i, keys["event"])]
+    telling = [i for i in others if i not in clocks and _tells_apart(grid, i, keys["event"])]
+    _refuse_statistics(grid, telling, report)
+    apart = [grid.names[i] for i in telling]
     if "interval" in table:
         if apart and table.duplicated(["run", "place", "interval", "event"]).any():
             raise FormatError(
@@ -287,6 +300,20 @@ def _tells_apart(grid: Grid, i: int, event: int) -> bool:
     for name, word in zip(as_text(grid.columns[event]), as_text(grid.columns[i]), strict=True):
         words.setdefault(name, set()).add(word)
     return len({frozenset(w) for w in words.values()}) == 1 and len(next(iter(words.values()))) > 1
+
+
+def _refuse_statistics(grid: Grid, columns: list[int], report: Report) -> None:
+    """Refuse a long table in which a column says that the rows of an event are its mean, its spread, or scaled."""
+    for i in columns:
+        words = list(dict.fromkeys(w for w in as_text(grid.columns[i]) if w))
+        if _OF_STATISTICS.match(grid.names[i]) or any(
+            is_statistic(w) or is_spread_alone(w) or _OF_ONE_COUNT.match(w) for w in words
+        ):
+            raise FormatError(
+                f"{report.file}: column {grid.names[i]} tells several numbers of one event apart "
+                f"({', '.join(words[:4])}{', ...' if len(words) > 4 else ''}), of which one at most is its count. Keep "
+                "the rows of that one; where all are counts, side by side or in turn, call the column place or run"
+            )
 
 
 def _clocks_of_rows(grid: Grid, keys: dict[str, int], others: list[int]) -> list[int]:
@@ -810,21 +837,43 @@ def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> d
         formula = _quotient(values[i], whole, values, grid)
         if formula:
             dropped[i] = f"{grid.names[i]} (= {formula})"
+    axes = [i for i in values if normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
+    odd = [i for i in fractions if i not in dropped and _is_odd_beside(values, i, axes, grid)]
+    for i in (j for j in odd if grid.names[j] not in report.asked.axes):
+        dropped[i] = f"{grid.names[i]} (fractions beside whole counts: a ratio, a share or a mean)"
     for i in values:
         if i not in dropped and is_rate(grid.names[i]):
             dropped[i] = f"{grid.names[i]} (a rate by its name)"
         elif i not in dropped and _adds_up(grid, i, {j: v for j, v in values.items() if j not in dropped}):
             dropped[i] = f"{grid.names[i]} (the sum of the others)"
         elif i not in dropped and is_spread(grid.names[i], set(grid.names)):
-            dropped[i] = f"{grid.names[i]} (a spread or an extreme of another column)"
+            dropped[i] = f"{grid.names[i]} (a spread, an extreme or another's word of another column)"
     if dropped:
         report.note(f"columns derived from others, left out: {', '.join(dropped.values())}")
+    if same := [grid.names[i] for i in axes if _is_of_rates(values[i])]:
+        report.note(
+            f"caution: {same[0]} is {values[grid.names.index(same[0])][0]:g} in every row; if the columns were divided "
+            "by it and rounded, they are no counts: give the undivided table"
+        )
     gauges = [i for i in values if i not in dropped and is_gauge(grid.names[i])]
     gauges = [i for i in gauges if grid.names[i] not in report.asked.axes]
     if gauges:
         named = ", ".join(grid.names[i] for i in gauges)
         report.note(f"columns that hold readings of a moment by their names and no counts, left out: {named}")
     return {i: v for i, v in values.items() if i not in (*dropped, *gauges)}
+
+
+def _is_odd_beside(values: dict[int, np.ndarray], i: int, axes: list[int], grid: Grid) -> bool:
+    """Whether a column has fractions in most rows where time and work are whole, and no unit that has them."""
+    known = values[i][np.isfinite(values[i])]
+    if len(axes) < 2 or i in axes or is_name_of_clock(grid.names[i]) or _HAS_FRACTIONS.search(grid.names[i]):
+        return False
+    whole = all(not np.any(values[j][np.isfinite(values[j])] % 1) and np.nanmax(values[j]) >= _SURE for j in axes)
+    return whole and bool(2 * np.count_nonzero(known % 1) > len(known) > 0)
+
+
+def _is_of_rates(column: np.ndarray) -> bool:
+    return len(column) > 2 and column[0] in (10.0, 100.0, 1000.0) and bool((column == column[0]).all())
 
 
 def _adds_up(grid: Grid, i: int, values: dict[int, np.ndarray]) -> bool:

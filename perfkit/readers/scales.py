@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from perfkit.samples.divided import is_rate
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 _FACTORS = {
     **dict.fromkeys(
@@ -31,10 +32,21 @@ _SPREAD = re.compile(
     r"var(?:iance)?|cv|ci|ci[ _]?(?:95|99)|\+-|±|min(?:imum)?|max(?:imum)?|median|p\d\d)[)\]]*$",
     re.IGNORECASE,
 )
+# Bounds of a column, and another run's word for it, beside it.
+_BOUND_OF = re.compile(
+    r"^(?P<of>.+?)[ _.\-(\[]+(?:q\d\d?|(?:ci[ _.-]?(?:95|99)?[ _.-]?)?(?:lo|low|lower|hi|high|upper)(?:[ _.-]?bound)?|"
+    r"diff(?:erence)?|delta|change|old|before|prev(?:ious)?|base(?:line)?)[)\]]*$",
+    re.IGNORECASE,
+)
 _MEAN = r"(?:avg|average|mean|median|min(?:imum)?|max(?:imum)?|std(?:[ _.-]?dev(?:iation)?)?|stdev)"
 # Beside the column that it is of: "avg cycles", "mean(cycles)", "cycles avg".
 _MEAN_OF = re.compile(
     rf"^(?:{_MEAN}[ _.\-(\[]+(?P<of>.+?)[)\]]*|(?P<before>.+?)[ _.\-(\[]+{_MEAN}[)\]]*)$", re.IGNORECASE
+)
+# Another's words for time or work beside the counted ones ("predicted_cycles"); predicted branches are counted.
+_MODELLED = r"(?:pred(?:icted)?|expected|est(?:imated)?|sim(?:ulated)?|modell?ed|model)"
+_MODELLED_OF = re.compile(
+    rf"^(?:{_MODELLED}[ _.\-(\[]+(?P<of>.+?)[)\]]*|(?P<before>.+?)[ _.\-(\[]+{_MODELLED}[)\]]*)$", re.IGNORECASE
 )
 _BESIDE_SUM = re.compile(r"^(?P<of>.+):(?:avg|average|mean|median|min|max|std(?:dev)?)$", re.IGNORECASE)
 _RATIOS = re.compile(
@@ -87,11 +99,16 @@ def caution_of_scale(texts: Iterable[str]) -> str:
 
 
 def is_spread(name: str, names: set[str]) -> bool:
-    """Whether a column is a spread, a mean or an extreme of another column, by its name (``cycles_std``)."""
+    """Whether a column is a spread, a mean, an extreme or another's word of another column, by its name."""
+    model = _MODELLED_OF.match(name)
+    of_model = (model["of"] or model["before"]) if model else ""
+    if of_model in names and normalise(of_model) in (*TIME_EVENTS, *WORK_EVENTS):
+        return True
     match, mean = _SPREAD.match(name), _MEAN_OF.match(name)
-    beside = _BESIDE_SUM.match(name)
+    beside, bound = _BESIDE_SUM.match(name), _BOUND_OF.match(name)
     return (
-        (match is not None and match["of"] in names)
+        (bound is not None and bound["of"] in names)
+        or (match is not None and match["of"] in names)
         or (mean is not None and (mean["of"] or mean["before"]) in names)
         or (beside is not None and any(n.lower() == f"{beside['of'].lower()}:sum" for n in names))
     )

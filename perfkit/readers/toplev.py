@@ -89,6 +89,7 @@ def _as_counts(table: pd.DataFrame, report: Report) -> pd.DataFrame:
         for r, name in zip(table[is_total].itertuples(), total[is_total], strict=True)
     }
     events, counts, left_out = [], [], set()
+    untimed = bool(table["seconds"].isna().all())  # without -I: one interval, of a length that nothing tells
     for row, is_count, name in zip(table.itertuples(), is_total, total, strict=True):
         share = _SHARE.match(str(row.unit))
         base = _BASES.get(share["of"].lower()) if share else None
@@ -99,9 +100,9 @@ def _as_counts(table: pd.DataFrame, report: Report) -> pd.DataFrame:
         elif of is not None:
             events.append(str(row.event))
             counts.append(float(str(row.value)) / 100 * of)
-        elif base and not np.isnan(float(str(row.seconds))):
+        elif base and (row.seconds == row.seconds or untimed):
             events.append(f"{row.event} [{base} x s]")
-            counts.append(float(str(row.value)) / 100 * float(str(row.seconds)))
+            counts.append(float(str(row.value)) / 100 * (1.0 if untimed else float(str(row.seconds))))
         elif str(row.unit).lower() in _COUNT_UNITS:
             events.append(str(row.event))
             counts.append(row.value)
@@ -115,6 +116,7 @@ def _as_counts(table: pd.DataFrame, report: Report) -> pd.DataFrame:
         report.note(
             "shares without the interval's slots or clocks are given as share x seconds; "
             "run toplev with --nodes +SLOTS,+CLKS,+Instructions to have counts"
+            + ("; without -I no length is known, and the shares are given as of one second" if untimed else "")
         )
     out = table.assign(event=events, count=counts).drop(columns=["value", "unit"])
     return out[out["event"] != ""].reset_index(drop=True)

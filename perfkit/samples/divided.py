@@ -19,17 +19,24 @@ _TOTAL = re.compile(
     r"^(?:(?:total|raw|num|n|abs|absolute|all)[ _.-]?(?:instructions|instrs?|insns?|inst|cycles|cyc)"
     r"|(?:instructions|instrs?|insns?|inst|cycles|cyc)[ _.-]?(?:total|raw|count|abs|absolute|retired))$"
 )
-_UNIT_OF_WORK = r"k?ins(?:n|t|tr|truction)?s?|cycles?|cyc|op|operation|iter|iteration|call|item|elem|element|byte"
+_UNIT_OF_WORK = (
+    r"k?ins(?:n|t|tr|truction|truktion(?:en)?)?s?|ki|befehle?|cycles?|cyc|zykl(?:us|en)|op|operation|iter|iteration|call|"
+    r"item|elem|element|byte|branch(?:es)?|loads?|accesse?s?|references?"
+)
+_MANY = r"(?:(?:1?k(?:ilo)?|1?m|1[,.']?000(?:[,.']?000)?|thousand|million|tausend)[ _.-]?)?"
 _PER = re.compile(
-    r"(?:^|[ _.\-])(?:mpki|apki|[a-z]*pki|per[ _.-]?"
-    r"(?:(?:1?k(?:ilo)?|1?m|1[,.']?000(?:[,.']?000)?|thousand|million)[ _.-]?)?"
-    rf"(?:{_UNIT_OF_WORK})|/(?:{_UNIT_OF_WORK}))$|[a-z]/(?:op|iter|iteration|call|item|elem|element|byte)$",
+    rf"(?:^|[ _.\-(\[])(?:[a-z]{{0,3}}pki|(?:per|pro)[ _.-]?{_MANY}(?:{_UNIT_OF_WORK}))[)\]]?$|"
+    r"^[a-z]{0,2}pki[ _.\-]|"
+    r"[a-z]/(?:op|iter|iteration|call|item|elem|element|byte)$|"
+    # What is divided sounds like an event: a unit of counters (cpu/cycles, offcore/loads) is no dividend.
+    rf"(?:miss|stall|hit|uop|branch|inst|load|store|access|fill|fault|walk|cyc)[^/]*/\s*{_MANY}(?:{_UNIT_OF_WORK})[)\]]?$",
     re.IGNORECASE,
 )
 # Shares, rates per second and frequencies. "rate" and the like stand at the end: br_rate is one, rate_matched is none.
 _SHARE = re.compile(
-    r"(?:%\s*[)\]]?|[ _.\-(\[](?:pct|per[ _-]?cent(?:age)?|ratio|rate|fraction|share|utili[sz]ation|frequency|freq|"
-    r"[kmg]?hz|gflops?|mflops?|mips|per[ _.-]?(?:s|sec|second|ms|us|cycle))[)\]]?|(?:/|[ _]p)(?:s|sec|second)[)\]]?|"
+    r"(?:%\s*(?:(?:of|von)\b.*|[)\]])?|[ _.\-(\[](?:pct|per[ _-]?cent(?:age)?|ratio|rate|fraction|share|"
+    r"utili[sz]ation|frequency|freq|[kmg]?hz|gflops?|mflops?|mips|"
+    r"per[ _.-]?(?:s|sec|second|ms|us|cycle))[)\]]?|(?:/|[ _]p)(?:s|sec|second)[)\]]?|"
     r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|gflops?|mflops?|mips|percent|ratio|rate|"
     r"speed[ _-]?ups?|slow[ _-]?downs?)$|"
     r"^(?:cpu|avg|mean|core|clock|bzy|tsc|cur)?[ _.-]?(?:freq(?:uency)?|[kmg]hz)(?:[ _.\-(\[]?[kmg]?hz[)\]]?)?$",
@@ -38,6 +45,9 @@ _SHARE = re.compile(
 _CAMEL = re.compile(r"[a-z](?:Rate|Ratio|Percent|Percentage|Pct|Frequency|Utilization)$")
 _SMALL = 1000.0
 _SCALE = "scale"
+_BASELINE = "one row"
+_PER_CENT = 100.0
+_FEWEST_ALIKE, _MOST_COMPARED = 3, 100_000
 _PIECE = 1 << 20
 _KEY = ["run", "place", "interval"]
 
@@ -57,6 +67,11 @@ class Divided:
                 f"the counts were divided by the column {_SCALE} ({self.value:g}) and rounded before they were "
                 "written, and the seconds were not. The methods need counts: print them with a scale of 1"
             )
+        if self.base == _BASELINE:
+            return (
+                f"all columns are {self.value:g} in one row: the table tells per cent of that row and no counts. "
+                "The methods need counts: give the table as it was counted"
+            )
         if not self.value:
             return (
                 f"the values of {self.base} are fractions below {_SMALL:g}, so the columns were divided or scaled "
@@ -75,6 +90,8 @@ def find_divided(counts: pd.DataFrame) -> Divided | None:
     names = [str(e) for e in events.cat.categories]
     values = counts["count"].to_numpy(dtype="float64")
     fractional = _fractional(values, events.cat.codes.to_numpy(), names)
+    if _of_baseline(counts):
+        return Divided(_BASELINE, _PER_CENT)
     fractional = {e for e in fractional if not is_fixed_rate(e) or normalise(e) in (*WORK_EVENTS, *TIME_EVENTS)}
     if not fractional:
         return None
@@ -93,6 +110,17 @@ def find_divided(counts: pd.DataFrame) -> Divided | None:
             if name in fractional and len(own) and np.median(own) < _SMALL:
                 return Divided(name, 0.0)
     return None
+
+
+def _of_baseline(counts: pd.DataFrame) -> bool:
+    """Whether an interval has exactly 100 of each of its events, three at least: per cent of a baseline."""
+    hundred = (counts["count"] == _PER_CENT).to_numpy()
+    if not hundred.any() or len(counts) > _MOST_COMPARED:
+        return False
+    keys = [counts["run"], counts["place"]]
+    number = counts["interval"] if "interval" in counts else counts.groupby([*keys, counts["event"]]).cumcount()
+    alike = pd.Series(hundred).groupby([*(k.to_numpy() for k in keys), number.to_numpy()]).agg(["all", "size"])
+    return bool((alike["all"] & (alike["size"] >= _FEWEST_ALIKE)).any())
 
 
 def _fractional(values: np.ndarray, codes: np.ndarray, names: list[str]) -> set[str]:

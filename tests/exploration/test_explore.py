@@ -510,3 +510,59 @@ def test_a_dump_in_which_nothing_was_counted_is_read_a_few_times(tmp_path, monke
     with contextlib.suppress(PerfkitError):
         pk.explore(path)
     assert len(reads) < 6
+
+
+def text_of_perf(counts):
+    return "\n".join(f"{count},,{event},1000000,100.00,," for event, count in counts.items()) + "\n"
+
+
+def test_the_second_level_of_topdown_is_told_where_it_was_counted(tmp_path):
+    counts = {"TOPDOWN.SLOTS": 6000, "topdown-retiring": 2100, "topdown-bad-spec": 720, "topdown-fe-bound": 1320,
+              "topdown-be-bound": 1860}  # fmt: skip
+    (tmp_path / "one.csv").write_text(text_of_perf(counts))
+    (tmp_path / "two.csv").write_text(text_of_perf({**counts, "topdown-mem-bound": 1200}))
+    first = "35% of the issue slots retire work; most of the others are lost to the back end (31%"
+    assert pk.explore(tmp_path / "one.csv").headline.startswith(f"{first})")
+    assert pk.explore(tmp_path / "two.csv").headline.startswith(f"{first}: memory 20%, execution units 11%)")
+
+
+def test_the_share_of_time_on_another_kind_of_core_asks_for_no_fewer_events(tmp_path):
+    rng = np.random.default_rng(1)
+    rows = [
+        f"{0.1 * (i + 1):.9f},{most * rng.integers(10**6, 2 * 10**6)},,cpu_{core}/{event}/,100000,{share},,"
+        for i in range(60)
+        for core, share, most in (("core", "100.00", 20), ("atom", "5.00", 1))
+        for event in ("cycles", "instructions", "branch-misses", "cache-misses")
+    ]
+    (tmp_path / "d.csv").write_text("\n".join(rows) + "\n")
+    assert not any(line.startswith("fewer events") for line in pk.explore(tmp_path / "d.csv").measure_next)
+
+
+@pytest.mark.parametrize("event", ["MEM_LOAD_RETIRED_L3_MISS", "PAPI_L2_TCM", "RETIRED_BR_INST_MISP"])
+def test_usual_costs_are_known_under_the_names_of_other_tools(tmp_path, event):
+    (tmp_path / "d.csv").write_text(f"PAPI_TOT_CYC,PAPI_TOT_INS,{event}\n3000000,4000000,20000\n")
+    found = pk.explore(tmp_path / "d.csv")
+    assert found.headline.startswith(f"IPC 1.33: at its usual cost {event} would take ")
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz", "intel-topdown"),
+        ("Intel(R) Xeon(R) Platinum 8592+", "intel-topdown"),
+        ("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz", "intel"),
+        ("Intel(R) Xeon(R) Platinum 8380H CPU @ 2.90GHz", "intel"),
+        ("12th Gen Intel(R) Core(TM) i7-12700K", "intel-hybrid"),
+        ("AMD EPYC 9354", "amd"),
+    ],
+)
+def test_the_generation_of_a_named_processor_chooses_its_events(tmp_path, name, family):
+    text = f"CPU name:\t{name}\nTABLE,Group 1 Raw,X,2\nEvent,Counter,HWThread 0\nINSTR_RETIRED_ANY,FIXC0,2000\n"
+    (tmp_path / "d.csv").write_text(text.replace("\t", ",") + "CPU_CLK_UNHALTED_CORE,FIXC1,1000\n")
+    assert processor_of(pk.read_samples(tmp_path / "d.csv"))[0] == family
+
+
+def test_a_gpu_is_not_measured_with_perf(tmp_path):
+    (tmp_path / "d.csv").write_text("ID,sm__cycles_elapsed.max,smsp__inst_executed.sum\n0,1000,2000\n1,1100,2100\n")
+    (line,) = pk.explore(tmp_path / "d.csv").measure_next
+    assert line.startswith("more of this kernel's counters: ncu ")

@@ -569,3 +569,131 @@ def test_one_of_simpleperf_either(read):
     assert totals(found)["instructions"] == 2234567
     assert totals(found)["cache-misses"] == 0  # missing
     assert found.describe().loc["cache-misses", "missing"] == 1
+
+
+# ------------------------------------------------------------------ what somebody divided, compared or summed up
+
+
+RATIOS = [
+    "branch-misses/inst", "br_miss_per_ki", "branch-misses / 1000 instructions", "MPKI_br", "branch-misses/kinst",
+    "branch-misses/instructions", "branch-misses (per 1k inst)", "branch-misses/cycle", "branch-misses % of branches",
+    "branch-misses pro Instruktion", "misses per branch", "cycles/op",
+]  # fmt: skip
+COUNTS = [
+    "cpu/cycles",
+    "cpu_core/branches",
+    "offcore/loads",
+    "perf/branch",
+    "br_inst_retired.all_branches",
+    "proc_loads",
+]
+
+
+@pytest.mark.parametrize("name", RATIOS)
+def test_ratios_in_many_spellings_are_no_events(read, name):
+    """Nine of sixteen were read as counts, and fitted: "1.45e+11 cycles each"."""
+    rows = "\n1000100,2000300,120,2\n1100200,2100100,130,3\n1050100,2040700,110,4\n"
+    assert set(totals(read(f"cycles,instructions,l1-misses,{name}{rows}"))) == {"cycles", "instructions", "l1-misses"}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_names_of_counts_that_look_like_ratios(read, name):
+    rows = "\n1000100,2000300,120,2\n1100200,2100100,130,3\n1050100,2040700,110,4\n"
+    assert totals(read(f"cycles,instructions,l1-misses,{name}{rows}"))[name] == 9
+
+
+def test_fractions_beside_whole_counts_are_no_counts(read):
+    """A column without a telling name: shares (.4), or per cent (40.5)."""
+    found = read(
+        "cycles,instructions,mem,front,misses\n1000,900,0.41,10.5,7\n1100,901,0.42,11.25,8\n1050,902,0.4,9.5,9\n"
+    )
+    assert set(totals(found)) == {"cycles", "instructions", "misses"}
+    assert any("mem (fractions beside whole counts" in n for n in found.notes)
+    kept = read("cycles,instructions,energy_j,MiB read\n1000,900,0.41,10.5\n1100,901,0.42,11.25\n1050,902,0.4,9.5\n")
+    assert {"energy_j", "MiB read"} <= set(totals(kept))
+    asked = read("cycles,instructions,mem\n1000,900,0.41\n1100,901,0.42\n1050,902,0.4\n", time_event="mem")
+    assert asked.time_event == "mem"
+
+
+@pytest.mark.parametrize(
+    "name", ["cycles_q25", "cycles_ci_low", "cycles_ci95_upper", "cycles_hi", "cycles_old", "cycles_delta",
+             "cycles_base", "predicted_cycles", "cycles_expected", "sim cycles"],
+)  # fmt: skip
+def test_bounds_and_others_words_of_a_column_are_no_events(read, name):
+    found = read(f"kernel,cycles,{name},instructions,misses\na,3000,2900,6000,50\nb,1000,900,1500,60\n")
+    assert set(totals(found)) == {"cycles", "instructions", "misses"}
+    alone = read(
+        f"kernel,cycles,{name.replace('cycles', 'stalls')},instructions,misses\na,3,2,6000,50\nb,1,9,1500,60\n"
+    )
+    assert len(totals(alone)) == 4
+
+
+def test_predicted_branches_are_counted(read):
+    assert (
+        totals(read("cycles,instructions,branches,branches_predicted\n9,8,7,6\n8,9,6,5\n"))["branches_predicted"] == 11
+    )
+
+
+def test_per_cent_of_a_baseline_is_refused(read):
+    with pytest.raises(FormatError, match="all columns are 100 in one row"):
+        read("variant,cycles,instructions,misses\nbase,100,100,100\nO3,71,80,95\nvec,42,35,97\n")
+    long = "".join(
+        f"{v},{e},{c}\n"
+        for v, k in (("a", 1), ("b", 2))
+        for e, c in (("cycles", 100 // k), ("instructions", 100 // k), ("misses", 100 // k))
+    )
+    with pytest.raises(FormatError, match="all columns are 100 in one row"):
+        read("run,event,count\n" + long)
+    assert totals(read("cycles,instructions,misses\n100,100,99\n71,80,95\n"))["misses"] == 194
+
+
+def test_the_same_time_in_every_row_is_told(read):
+    told = read("cycles,instructions,misses\n1000,1500,5\n1000,1200,8\n1000,1700,1\n").notes
+    assert any("caution: cycles is 1000 in every row" in n for n in told)
+    assert not any("in every row" in n for n in read("cycles,instructions\n1000,15\n1000,12\n1001,17\n").notes)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [("stat", ("x", "y")), ("which", ("mean", "std")), ("kind", ("raw", "scaled")), ("agg", ("1st", "2nd"))],
+)
+def test_statistics_of_one_count_are_refused_in_long_tables(read, column, words):
+    """Their sum was read as the count, with a caution that spoke of intervals."""
+    rows = "".join(f"{e},{w},{c}\n" for e, c in (("cycles", 3000), ("instructions", 6000)) for w in words)
+    with pytest.raises(FormatError, match=f"column {column} tells several numbers of one event apart"):
+        read(f"event,{column},value\n{rows}")
+
+
+def test_what_pandas_melts_is_a_long_table(read):
+    found = read("run,variable,value\na,cycles,3000\nb,cycles,3100\na,instructions,6000\nb,instructions,6100\n")
+    assert totals(found) == {"cycles": 6100, "instructions": 12100}
+
+
+@pytest.mark.parametrize(("sign", "between"), [(".", ","), (",", ";")])
+def test_a_clock_tells_the_decimal_sign_where_large_counts_have_no_groups(read, sign, between):
+    """Refused: 4.999 could mean 4999."""
+    rows = [["benchmark", "seconds", "cycles", "instructions"], ["mcf", f"4{sign}999", "4927060670", "9240890838"]]
+    rows.append(["gcc", f"5{sign}001", "4947241456", "9591497889"])
+    found = read("".join(between.join(row) + "\n" for row in rows))
+    assert found.intervals()["seconds"].tolist() == [4.999, 5.001]
+    with pytest.raises(FormatError, match="can mean"):  # nothing says that this file does not group
+        read(f"benchmark;seconds;cycles;instructions\na;4{sign}999;4927;9240\nb;5{sign}001;4947;9591\n")
+
+
+def test_toplev_without_intervals(read):
+    text = "CPUs,Area,Value,Unit,Description,Sample,Stddev,Multiplex,Bottleneck,Idle\n" + "".join(
+        f"C0,{node},{share},% Slots,,,0.0,100.0,,\n"
+        for node, share in (
+            ("Frontend_Bound", 21.2),
+            ("Bad_Speculation", 5.1),
+            ("Backend_Bound", 50.3),
+            ("Retiring", 23.4),
+        )
+    )
+    axes = {"time_event": "Retiring [slots x s]", "work_event": "Retiring [slots x s]"}
+    found = read(text, **axes)
+    assert totals(found)["Backend_Bound [slots x s]"] == pytest.approx(0.503)
+    assert any("without -I no length is known" in n for n in found.notes)
+    assert pk.explore(found).headline.startswith(
+        "23% of the issue slots retire work; most of the others are lost to the back end (50%)"
+    )
