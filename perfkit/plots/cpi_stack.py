@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError
-from perfkit.plots.style import THIN, abbreviate, ink_on
+from perfkit.plots.style import THIN, cut_apart, ink_on
 from perfkit.plots.time_axis import begins_of, line_between
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12)
         if np.isfinite(low):
             ax.plot([place, place], [low, high], color="black", lw=1.5)
         ax.annotate(f"{fit.cpi:.3f}", (place, max(top[place], fit.cpi)), ha="center", va="bottom", fontsize=9)
-    ax.set_xticks(places, [_label(name, fit) for name, fit in fits.items()])
+    ax.set_xticks(
+        places, [_label(name, fit) for name, fit in zip(cut_apart(list(fits), 40), fits.values(), strict=True)]
+    )
     ax.set_xlim(-0.6, len(fits) - 0.4)
     ax.set_ylim(1.08 * float(bottom.min()), 1.08 * float(top.max()))
     ax.set_ylabel(_CPI)
@@ -255,7 +257,7 @@ def _stacked_parts(fits: "Mapping[str, CpiFit]", at_most: int) -> pd.DataFrame:
 
 def _label(name: str, fit: "CpiFit") -> str:
     # A bar has room for so many letters below it.
-    name = "\n".join(textwrap.wrap(abbreviate(name, 40), 14))
+    name = "\n".join(textwrap.wrap(name, 14))
     return name if fit.kind == "measured" else f"{name}\n({fit.kind})"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.ticker import PercentFormatter
 
 from perfkit.plots.cpi_stack import colours
-from perfkit.plots.style import ACCENT, CLOUD, ROOF, abbreviate, mark_kind
+from perfkit.plots.style import ACCENT, CLOUD, ROOF, cut_apart, mark_kind, name_rows
 
 if TYPE_CHECKING:
     from perfkit.fitters.cpi.fleet import FleetStacks
@@ -40,13 +40,14 @@ def plot_fleet_stacks(stacks: "FleetStacks", ax: Any = None) -> Any:
     if ax is None:
         _, ax = plt.subplots(figsize=(min(3.5 + 0.6 * len(shown), 11), 4), layout="constrained")
     up, down = np.zeros(len(shown)), np.zeros(len(shown))
-    for part, values in wide.iterrows():
+    labels = cut_apart([str(part) for part in wide.index], 34)
+    for label, (part, values) in zip(labels, wide.iterrows(), strict=True):
         height = values.to_numpy()
         floor = np.where(height >= 0, up, down)
         style = {"color": palette[str(part)], "edgecolor": "#444444", "linewidth": 0.4}
-        ax.bar(range(len(shown)), height, bottom=floor, label=abbreviate(str(part)), **style)
+        ax.bar(range(len(shown)), height, bottom=floor, label=label, **style)
         up, down = up + np.maximum(height, 0.0), down + np.minimum(height, 0.0)
-    ax.set_xticks(range(len(shown)), [abbreviate(str(g), 22) for g in shown], rotation=30, ha="right")
+    ax.set_xticks(range(len(shown)), cut_apart([str(g) for g in shown], 22), rotation=30, ha="right")
     ax.set_ylabel("cycles per instruction")
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, reverse=True)  # as they lie
     mark_kind(ax, stacks.kind)
@@ -62,8 +63,8 @@ def plot_fleet_rankings(rankings: "FleetRankings", ax: Any = None) -> Any:
     if ax is None:
         _, ax = plt.subplots(figsize=(min(4.5 + 0.45 * len(groups), 11), 4.2), layout="constrained")
     image = ax.imshow(shown.to_numpy(), aspect="auto", cmap="magma", vmin=1.0, vmax=2.0)
-    ax.set_xticks(range(len(groups)), [abbreviate(str(g), 22) for g in groups], rotation=30, ha="right")
-    ax.set_yticks(range(len(shown)), [abbreviate(str(e)) for e in shown.index])
+    ax.set_xticks(range(len(groups)), cut_apart([str(g) for g in groups], 22), rotation=30, ha="right")
+    name_rows(ax, [str(e) for e in shown.index])
     ax.figure.colorbar(image, ax=ax, label="bound (times the group's lowest)")
     mark_kind(ax, rankings.kind)
     return ax
@@ -76,7 +77,7 @@ def plot_fleet_changes(changes: "FleetChanges", ax: Any = None) -> Any:
     if ax is None:
         _, ax = plt.subplots(figsize=(8, 1.4 + 0.3 * len(table)), layout="constrained")
     names = [
-        abbreviate(" / ".join([*(str(row[name]) for name in changes.by), row["quantity"]]), 58)
+        " / ".join([*(str(row[name]) for name in changes.by), row["quantity"]])
         for row in table.to_dict(orient="records")
     ]
     for y, row in enumerate(table.to_dict(orient="records")):
@@ -84,7 +85,7 @@ def plot_fleet_changes(changes: "FleetChanges", ax: Any = None) -> Any:
         ax.plot([row["low"], row["high"]], [y, y], color=colour, lw=2)
         ax.plot([row["change"]], [y], "o", color=colour)
     ax.axvline(0.0, color=ROOF, lw=0.8)
-    ax.set_yticks(range(len(names)), names)
+    name_rows(ax, names, 58)
     ax.xaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel(f"change from {changes.label} {changes.before} to {changes.after}, as a share of {changes.before}")
     mark_kind(ax, changes.kind)

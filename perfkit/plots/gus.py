@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from perfkit.plots.style import SERIES, THIN, abbreviate, axes_or_new, ink_on
+from perfkit.plots.style import SERIES, THIN, abbreviate, axes_or_new, ink_on, name_rows
 from perfkit.simulators.gus.diff import place_of
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None, by: str = "
     ax = axes_or_new(ax, 8, 0.3 * len(table) + 1.2)
     colours = ["C2" if change < 0 else "C3" for change in table["change"]]
     ax.barh(np.arange(len(table)), table["change"], color=colours)
-    ax.set_yticks(np.arange(len(table)), [abbreviate(str(name), 48) for name in names])
+    name_rows(ax, [str(name) for name in names], 48)
     ax.axvline(0, color="gray", lw=0.8)
     ax.set_xlabel(f"change of the simulated {found.unit}")
     ax.set_title(title, fontsize="medium")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from perfkit.plots.style import ACCENT, mark_kind
+from perfkit.plots.style import ACCENT, mark_kind, name_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ def plot_profile(found: "Profile", top: int = 12, ax: Any = None) -> "Axes":
 
         ax = plt.subplots(figsize=(7.5, 0.32 * len(hottest) + 1.2), layout="constrained")[1]
     ax.barh(range(len(hottest)), [100 * each.share for each in hottest], color=ACCENT)
-    ax.set_yticks(range(len(hottest)), [each.name if len(each.name) < 50 else f"{each.name[:49]}…" for each in hottest])
+    name_rows(ax, [each.name for each in hottest], 50)
     ax.set_xlabel(f"share of the {found.unit} in %")
     ax.set_title(f"{found.program}: {found.method}")
     mark_kind(ax, found.kind)

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfkit.errors import SettingError
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, axes_or_new, kind_note, mark_kind, short
+from perfkit.plots.style import (
+    ACCENT,
+    CLOUD,
+    SERIES,
+    abbreviate,
+    axes_or_new,
+    cut_apart,
+    kind_note,
+    mark_kind,
+    name_rows,
+    short,
+)
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise, per_unit
 from perfkit.samples.table import Samples
@@ -123,7 +134,8 @@ def plot_compared(exploration: "Exploration", ax: "Axes | None" = None) -> "Axes
 
     ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")[1] if ax is None else ax
     of_run = exploration.compared["time per work"].dropna().sort_values().tail(20)
-    ax.barh([abbreviate(str(name)) for name in of_run.index], of_run.to_numpy(), color=ACCENT, height=0.6)
+    ax.barh(range(len(of_run)), of_run.to_numpy(), color=ACCENT, height=0.6)
+    name_rows(ax, [str(name) for name in of_run.index])
     ax.set_xlabel(f"time per work ({exploration.facts.get('time and work', '')})")
     mark_kind(ax, exploration.kind)
     return ax
@@ -134,12 +146,13 @@ def plot_counts_diff(found: "CountsDiff", top: int = 12, ax: "Axes | None" = Non
     table = found.to_frame().dropna(subset="ratio").head(top).iloc[::-1]
     ax = axes_or_new(ax, 8, 0.3 * len(table) + 1.4)
     ax.barh(
-        [abbreviate(str(event)) for event in table["event"]],
+        range(len(table)),
         table["ratio"] - 1,
         left=1,
         color=[SERIES[2] if ratio < 1 else SERIES[1] for ratio in table["ratio"]],
         height=0.6,
     )
+    name_rows(ax, [str(event) for event in table["event"]])
     # Equal rates have no bar, so each has its number; and a scale that rounding errors do not fill.
     ends = table["ratio"].clip(lower=1)
     for place, (ratio, end) in enumerate(zip(table["ratio"], ends, strict=True)):
@@ -148,6 +161,6 @@ def plot_counts_diff(found: "CountsDiff", top: int = 12, ax: "Axes | None" = Non
     ax.set_xlim(low - 0.03 * (high - low), high + 0.15 * (high - low))  # the numbers stand right of the bars
     ax.axvline(1, color=CLOUD, lw=0.8)
     ax.set_xlabel(f"rate in B over rate in A (per 1000 of {found.events[1]}; 1: the same)")
-    ax.set_title(" to ".join(abbreviate(name) for name in found.names), fontsize="medium", loc="left")
+    ax.set_title(" to ".join(cut_apart(found.names, 34)), fontsize="medium", loc="left")
     mark_kind(ax, found.kind)
     return ax

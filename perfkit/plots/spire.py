@@ -86,7 +86,7 @@ def plot_roofline(
     ax.plot([edge], [roofline.at_infinity], marker="_", markersize=14, color=_BOUND, markeredgewidth=2)
     ax.axvline((high * edge) ** 0.5 if scale == "log" else (high + edge) / 2, color="0.85", linewidth=0.8)
     if np.isfinite(roofline.peak_intensity) and low <= roofline.peak_intensity <= high:
-        ax.axvline(roofline.peak_intensity, color="0.5", linewidth=0.9, linestyle=":", label="peak")
+        ax.axvline(roofline.peak_intensity, color="0.2", linewidth=1.2, linestyle=":", label="peak")
     # On the axes' own scale: a height of 0 is nowhere on a logarithmic one.
     foot = ax.get_xaxis_transform()
     ax.annotate("∞", (edge, 0), (0, 4), xycoords=foot, textcoords="offset points", ha="center", color="0.3")

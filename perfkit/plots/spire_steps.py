@@ -104,7 +104,7 @@ def plot_right_steps(intensity: Any, throughput: Any) -> "Figure":
     right.axhline(front[:, 1].max(), color=ACCENT, ls="--", lw=1.2, label=f"horizontal line: error {short(flat)}")
     for px, py in front:
         right.plot([px, px], [py, float(roofline.bound(px))], color=SERIES[0], lw=1.2)
-    right.legend(fontsize=9, loc="lower center")
+    figure.legend(*right.get_legend_handles_labels(), fontsize=9, loc="outside lower right", ncols=2)
     right.set_title("The best valid chain above them", fontsize=10, loc="left")
     left.set_ylabel(_THROUGHPUT)
     return figure

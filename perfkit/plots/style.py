@@ -3,7 +3,8 @@
 import html
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,8 @@ ROOF = "#222222"
 CLOUD = "#7B8794"
 OUTSIDE = "#A88B4A"
 ACCENT = "#B34700"
+_LETTER = 8  # pixels, of a letter of names at 12 pixels, with what `fitted` spares
+_PLACES = 3  # where names differ, shown at most
 THIN = 0.008  # of the tallest bar: a part of a stack that is thinner in every bar cannot be seen
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
@@ -99,15 +102,50 @@ def fitted(text: str, width: float, size: float = 12.0) -> str:
 
     Measured in DejaVu Sans with a tenth to spare: what fits in it fits in a browser's font.
     """
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import text_to_path
+    if len(text) <= 3 or _fits(text, width, size):
+        return text
+    return abbreviate(text, _longest(3, len(text), lambda letters: _fits(abbreviate(text, letters), width, size)))
 
-    font = FontProperties(family="DejaVu Sans", size=size)
-    fits, shown = len(text), text
-    while fits > 3 and text_to_path.get_text_width_height_descent(shown, font, ismath=False)[0] > width / 1.1:
-        fits -= 1
-        shown = abbreviate(text, fits)
-    return shown
+
+def _fits(text: str, width: float, size: float) -> bool:
+    return sum(map(_wide, text)) * size <= width / 1.1
+
+
+@cache
+def _letter_font() -> Any:
+    from matplotlib.font_manager import findfont
+    from matplotlib.ft2font import FT2Font
+
+    return FT2Font(findfont("DejaVu Sans"))
+
+
+@cache
+def _wide(letter: str) -> float:
+    """Return how wide a letter is in DejaVu Sans, in sizes of the font; kept, as hundreds of names are measured."""
+    font = _letter_font()
+    font.set_size(100, 72)
+    return float(font.load_char(ord(letter)).linearHoriAdvance / 65536 / 100)
+
+
+def _longest(least: int, most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number from ``least`` to ``most`` that fits, at least ``least``; larger ones fit less."""
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle - 1)
+    return least
+
+
+def name_rows(axes: "Axes", names: Sequence[str], letters: int = 34) -> None:
+    """Name the horizontal bars at 0, 1, 2, ...: long names are cut so that no two of them look alike.
+
+    Bars whose places are their names would fall together where names that were cut are equal.
+    """
+    axes.set_yticks(range(len(names)), cut_apart(names, letters))
+
+
+def cut_apart(names: Sequence[str], letters: int) -> list[str]:
+    """Return names that are about as wide as so many letters at most, and `distinct`."""
+    return distinct(names, _LETTER * letters)
 
 
 def mark_kind(axes: "Axes", kind: str) -> None:
@@ -182,22 +220,45 @@ def as_written(figure: "Figure") -> None:
 
 
 def distinct(names: Sequence[str], width: float, size: float = 12.0) -> list[str]:
-    """Return each of some names `fitted` to a width; those that would look alike begin a little before they differ.
+    """Return each of some names `fitted` to a width; those that would look alike show where they differ.
+
+    Of more than three such places, or without room for a letter of each, some may look alike all the same.
 
     Examples
     --------
     >>> distinct(["uncore.requests.read.all_of_them", "uncore.requests.write.all_of_them"], 120)
     ['….read.all_of_th…', '….write.all_of_t…']
     """
-    shown = [fitted(name, width, size) for name in names]
-    for alike in {label for k, label in enumerate(shown) if names[shown.index(label)] != names[k]}:
-        group = [k for k, label in enumerate(shown) if label == alike]
-        letters = list(zip(*(names[k] for k in group), strict=False))
-        alike_until = next((k for k, each in enumerate(letters) if len(set(each)) > 1), len(letters))
-        start = max(0, alike_until - 1)
-        for k in group:
-            rest, cut = names[k][start:], len(names[k]) - start
-            while cut > 3 and fitted(f"…{rest[:cut]}…", width, size) != f"…{rest[:cut]}…":
-                cut -= 1
-            shown[k] = f"…{rest[:cut]}{'…' if cut < len(rest) else ''}"
-    return shown
+    labels = {name: fitted(name, width, size) for name in names}
+    places: dict[str, list[int]] = {name: [] for name in labels}
+    for _ in range(_PLACES):
+        for alike in _by_label(labels):
+            letters = list(zip(*alike, strict=False))
+            differ = next((k for k, each in enumerate(letters) if len(set(each)) > 1), len(letters))
+            for name in alike if len(alike) > 1 else ():
+                places[name] = sorted({*places[name], max(0, differ - 1)})
+                labels[name] = _parts(name, places[name], width, size)
+    return [labels[name] for name in names]
+
+
+def _by_label(labels: Mapping[str, str]) -> list[list[str]]:
+    """Return the names that have each label."""
+    groups: dict[str, list[str]] = {}
+    for name, label in labels.items():
+        groups.setdefault(label, []).append(name)
+    return list(groups.values())
+
+
+def _part_fits(name: str, start: int, width: float, size: float, cut: int) -> bool:
+    return _fits(f"…{name[start:cut]}…", width, size)
+
+
+def _parts(name: str, places: Sequence[int], width: float, size: float) -> str:
+    """Return what fits of a name from each of some letters on, with dots for what is left out."""
+    shown, until = "", 0
+    for k, start in enumerate(places):
+        end = places[k + 1] if k + 1 < len(places) else len(name)
+        cut = _longest(min(start + 3, end), end, partial(_part_fits, name, start, width / len(places), size))
+        shown += ("…" if start > until else "") + name[start:cut]
+        until = cut
+    return shown + ("…" if until < len(name) else "")

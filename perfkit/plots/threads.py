@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
-from perfkit.plots.style import abbreviate, axes_or_new
+from perfkit.plots.style import axes_or_new, cut_apart
 from perfkit.results import labelled
 
 if TYPE_CHECKING:
@@ -47,8 +47,9 @@ def plot_shared_lines(lines: SharedLines, top: int = 12, ax: Axes | None = None)
     rows = np.arange(len(table))
     ax.barh(rows, table["writes"], color="C3", label="writes")
     ax.barh(rows, table["reads"], left=table["writes"], color="C0", label="reads")
-    names = [f"{abbreviate(row.variable, 24) or f'{row.address:#x}'}, {row.sharing}" for row in table.itertuples()]
-    ax.set_yticks(rows, names)
+    variables = cut_apart([row.variable for row in table.itertuples()], 24)
+    named = zip(variables, table.itertuples(), strict=True)
+    ax.set_yticks(rows, [f"{name or f'{row.address:#x}'}, {row.sharing}" for name, row in named])
     ax.set_xlabel("accesses by the threads that share the line")
     ax.set_title(f"Lines that several threads use while one writes{labelled(lines.kind)}")
     beside = max(0, 3 - len(table)) / 2  # few bars stand in the middle, and are no thicker

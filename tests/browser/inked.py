@@ -17,6 +17,7 @@ _PAPERS = ((255.0, 255.0, 255.0), (17.0, 17.0, 17.0))  # of the light and the da
 _NUMBER = re.compile(r"[-−+]?[\d.,]+ ?[kMGT%]?|\$.*\d.*\$")  # a tick's text, also a power of ten
 _ROOM = 0.22  # of its part of a picture is the least that what is drawn in axes needs beside its names
 _LEAST = 4.5  # contrast of text with what is behind it
+_LEAST_OF_LINES = 3.0
 
 
 def watch(folder: Path) -> None:
@@ -65,11 +66,25 @@ def of_axes(axes: Any) -> list[tuple[str, str]]:
     legend = axes.get_legend()
     if legend is not None and legend.get_visible() and _covers(legend.get_window_extent().padded(-3), axes):
         faults.append(("legend over data", ", ".join(text.get_text() for text in legend.get_texts()[:3])))
+    faults += [("faint line in picture", str(line.get_label())) for line in axes.lines if _hardly_seen(line)]
     return faults
 
 
+def _hardly_seen(line: Any) -> bool:
+    """Return whether a line that a legend names is paler than its colour: thin, dotted or transparent, on white."""
+    from matplotlib.colors import to_rgb
+
+    if str(line.get_label()).startswith("_") or line.get_linestyle() in ("None", "none", "", " "):
+        return False
+    if line.get_linewidth() == 0 or line.get_marker() not in ("None", "none", None, ""):
+        return False
+    ink = (line.get_alpha() or 1.0) * min(1.0, line.get_linewidth()) * (0.6 if line.get_linestyle() == ":" else 1.0)
+    colour = np.array([[255 * (1 - ink * (1 - part)) for part in to_rgb(line.get_color())]])
+    return bool((1.05 / (_luminance(colour) + 0.05))[0] < _LEAST_OF_LINES - 0.02)
+
+
 def _covers(box: Any, axes: Any) -> bool:
-    """Return whether a box of the canvas lies over a line, three points or a bar of the axes."""
+    """Return whether a box of the canvas lies over a line, a point (of many points: three) or a bar of the axes."""
     from matplotlib.transforms import Bbox
 
     for line in axes.lines:
@@ -77,11 +92,11 @@ def _covers(box: Any, axes: Any) -> bool:
         joined = line.get_linestyle() not in ("None", "none", "", " ")
         if len(path) > 1 and joined and path.intersects_bbox(box, filled=False):
             return True
-        if not joined and sum(box.contains(x, y) for x, y in path.vertices) >= 3:
+        if not joined and sum(box.contains(x, y) for x, y in path.vertices) >= (1 if len(path) <= 100 else 3):
             return True
     for collection in axes.collections:
         points = collection.get_offset_transform().transform(np.ma.filled(collection.get_offsets(), np.nan))
-        if sum(box.contains(x, y) for x, y in points) >= 3:
+        if sum(box.contains(x, y) for x, y in points) >= (1 if len(points) <= 100 else 3):
             return True
     overlaps = (Bbox.intersection(box, patch.get_window_extent()) for patch in axes.patches)
     return any(one is not None and one.width > 2 and one.height > 2 for one in overlaps)

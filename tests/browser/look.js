@@ -287,6 +287,15 @@
     }
   };
 
+  // A table of which a reader sees only the first columns.
+  const lookAtTables = (place, area) => {
+    for (const table of area.querySelectorAll('table.dataframe')) {
+      const frame = table.getBoundingClientRect(), hidden = Math.round(frame.right - within(table, frame).right);
+      const last = [...(table.tHead?.rows[0]?.cells ?? [])].pop();
+      if (visible(table) && hidden > 2) say(place, 'wide table', `${hidden} px of it are to the right; its last column: ${last?.textContent ?? ''}`);
+    }
+  };
+
   // What canvases were given to draw (`look.py`'s script notes it).
   const lookAtCanvases = (place, area) => {
     for (const canvas of area.querySelectorAll('canvas')) for (const fault of canvas.drawnFaults?.values() ?? []) if (visible(canvas)) say(place, ...fault);
@@ -302,6 +311,7 @@
     lookAtBreaks(place, area);
     lookAtAxes(place, area);
     lookAtScrollbars(place, area);
+    lookAtTables(place, area);
     lookAtCanvases(place, area);
   });
   const sources = new Set();

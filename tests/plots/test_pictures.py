@@ -8,7 +8,7 @@ from perfkit.plots.extended_roofline import sweep_table
 from perfkit.plots.samples import plot_over_time, throughput_label
 from perfkit.plots.spire_steps import plot_left_steps, plot_right_steps, plot_sample
 from perfkit.plots.spire_views import plot_spire_exploration, sample_positions
-from tests.browser.inked import Eye
+from tests.browser.inked import Eye, of_axes
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,18 @@ def test_right_steps_name_the_front_and_both_errors():
     text = texts(plot_right_steps([1, 2, 3, 4], [4, 3, 1.5, 1]))
     assert {"A", "B", "C", "D"} <= set(text.split())
     assert "horizontal line: error 16.2" in text  # (4-1)^2 + (4-1.5)^2 + (4-3)^2 = 16.25
+
+
+def test_the_legend_of_the_right_steps_lies_over_no_sample():
+    """It lay over one."""
+    at, height = (
+        [1, 2, 2.5, 4, 5, 6, 8, 9, 12, 14, 16, 18, 20, 24, 26, 30, 32, 40],
+        [0.6, 1.4, 0.9, 2.2, 1.6, 2.7, 2.0, 3.2, 3.5, 3.1, 3.0, 2.0, 2.2, 1.5, 2.0, 0.8, 1.25, 1.0],
+    )
+    figure = plot_right_steps(at, height)
+    figure.canvas.draw()
+    assert [fault for axes in figure.axes for fault in of_axes(axes)] == []
+    assert figure.legends, "it stands beside them"
 
 
 def test_event_points_of_unusable_samples_have_no_place():

@@ -207,6 +207,14 @@ def test_jupyterlab_finds_no_formula_in_an_events_name():
     assert dollars.children[1].value == "a$b_$&lt;i&gt;"
 
 
+def test_events_and_workloads_that_differ_in_the_middle_are_told_apart():
+    """Twelve boxes had one label."""
+    names = [f"uncore_cha_0.{k}.that_never_ends_because_it_is_very_long" for k in ("reads", "writes")]
+    assert len({box.description for box in EventList(names, {}).boxes.values()}) == 2
+    bars = StackBars(names, [], {"base": "grey", "residual": "white"})
+    assert len(set(bars.children[1].axes[0].tick_labels.values())) == 2
+
+
 @pytest.mark.parametrize(("count", "upright", "blank"), [(2, False, 0), (12, True, 0), (36, True, 18)])
 def test_names_of_many_bars_stand_upright_and_as_many_as_there_is_room_for(count, upright, blank):
     names = [f"work-{k}" for k in range(count)]

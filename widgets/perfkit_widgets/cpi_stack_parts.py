@@ -9,7 +9,7 @@ import ipywidgets as widgets
 import numpy as np
 import traitlets
 
-from perfkit.plots.style import ACCENT, SERIES, fitted, short
+from perfkit.plots.style import ACCENT, SERIES, distinct, fitted, short
 from perfkit_widgets import figures
 from perfkit_widgets.base import keys
 
@@ -88,7 +88,8 @@ def _names_of_bars(scale: Any, names: Sequence[str]) -> tuple[Any, int]:
     wide = _ACROSS / len(names)
     lying = all(fitted(name, wide) == name for name in names)
     every = max(1, -(-_LEAST_APART // max(1, int(wide))))
-    shown = [name if lying else fitted(name, _UPRIGHT) if k % every == 0 else " " for k, name in enumerate(names)]
+    upright = distinct(names, _UPRIGHT)
+    shown = [name if lying else upright[k] if k % every == 0 else " " for k, name in enumerate(names)]
     axis = figures.bq.Axis(
         scale=scale,
         tick_labels=dict(zip(names, shown, strict=True)),
@@ -111,7 +112,8 @@ class EventList(widgets.VBox):
 
     def __init__(self, events: Sequence[str], palette: Mapping[str, str]) -> None:
         self._events = tuple(events)
-        self.boxes = {e: self._box(e) for e in events}
+        labels = dict(zip(events, distinct(events, _NAME - 8), strict=True))
+        self.boxes = {e: self._box(e, labels[e]) for e in events}
         self._texts = {e: widgets.HTML(layout={"flex": "1 1 auto"}) for e in events}
         self._palette = palette
         self._quiet = False
@@ -125,7 +127,8 @@ class EventList(widgets.VBox):
         head = widgets.HTML("<b>Events</b> <span class='pk-muted'>tick to use; cycles each, CPI, interval, VIF</span>")
         rows = [
             widgets.HBox(
-                [self.boxes[e], *_beside(e), self._texts[e]], layout={"align_items": "center", "overflow": "visible"}
+                [self.boxes[e], *_beside(labels[e]), self._texts[e]],
+                layout={"align_items": "center", "overflow": "visible"},
             )
             for e in events
         ]
@@ -160,12 +163,12 @@ class EventList(widgets.VBox):
             warn = f' <span class="pk-note">VIF {short(vif)}</span>' if vif > 10 else ""
             text.value = f"{swatch}{short(penalties[event])} cycles → <b>{component:z.4f}</b>{ends}{warn}"
 
-    def _box(self, event: str) -> widgets.Checkbox:
-        width = _BOX if _beside(event) else _BOX + _NAME
+    def _box(self, event: str, label: str) -> widgets.Checkbox:
+        width = _BOX if _beside(label) else _BOX + _NAME
         box = widgets.Checkbox(
             value=False,
             indent=False,
-            description="" if _beside(event) else fitted(event, 238),
+            description="" if _beside(label) else label,
             tooltip=event,
             layout={"width": f"{width}px", "flex": f"0 0 {width}px"},
         )
@@ -183,13 +186,13 @@ class EventList(widgets.VBox):
         self._quiet = False
 
 
-def _beside(event: str) -> list[widgets.HTML]:
-    """Return what shows an event's name where its box cannot: JupyterLab reads what is between dollars as a formula.
+def _beside(label: str) -> list[widgets.HTML]:
+    """Return what shows an event's label where its box cannot: JupyterLab reads what is between dollars as a formula.
 
     Such a name is not a part of the box that can be clicked.
     """
-    name = widgets.HTML(html.escape(fitted(event, 238)), layout={"flex": f"0 0 {_NAME}px"})
-    return [name] if "$" in event else []
+    name = widgets.HTML(html.escape(label), layout={"flex": f"0 0 {_NAME}px"})
+    return [name] if "$" in label else []
 
 
 def gauges_html(fit: Any) -> str:
