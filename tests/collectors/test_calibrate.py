@@ -10,7 +10,7 @@ import pytest
 from perfkit.collectors.host import calibrate as module
 from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.calibrate import Calibration, calibrate, common_forms
-from perfkit.collectors.host.code import independent
+from perfkit.collectors.host.code import assemble, flags, independent
 from perfkit.collectors.host.resources import MeasuredFigures, _step, memory_resources
 from perfkit.collectors.whole_core.checkpoint import Checkpoint
 from perfkit.collectors.whole_core.figures import Course, Timing
@@ -301,3 +301,26 @@ def test_spreads_of_bandwidths_are_kept(tmp_path):
     without = made_up(resources={"rob": 512.0}).save_overlay(tmp_path / "other.toml", core)
     with pytest.raises(FormatError, match="no bandwidths"):
         measured_bandwidths(without, core)
+
+
+def test_no_register_that_is_measured_holds_a_constant_known_at_renaming():
+    """Golden Cove keeps moved constants at renaming; a shift by such a count takes 3 cycles in a chain, else 1."""
+    ix = pytest.importorskip("iced_x86")
+    code = decoded(assemble([]))
+    first = next(k for k, one in enumerate(code) if one.mnemonic == ix.Mnemonic.RDTSC)
+    last = {one.op0_register: one.mnemonic for one in code[:first] if one.op_count}
+    for name in ("RCX", "RBP", "RBX", "R8", "R14"):  # counts, sources and destinations
+        assert last[getattr(ix.Register, name)] == ix.Mnemonic.IMUL, name
+
+
+def decoded(data):
+    ix = pytest.importorskip("iced_x86")
+    return list(ix.Decoder(64, data, ip=0x200000))
+
+
+@needs_x86
+@pytest.mark.measures
+@pytest.mark.skipif("bmi2" not in flags(), reason="needs SHLX")
+def test_a_shift_by_a_count_takes_a_cycle_on_this_host():
+    bench = Bench(9)
+    assert bench.form("VEX_SHLX_R64_RM64_R64")[0] == pytest.approx(1, rel=0.05)
