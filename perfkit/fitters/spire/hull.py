@@ -17,7 +17,9 @@ _FILTER = 3.3306690738754716e-16  # (3 + 16 eps) eps, of the rounded determinant
 _SPLIT = 134217729.0  # 2**27 + 1
 _FEW = 12  # points: a walk in Python is faster than numpy's calls
 _MANY = 512  # points: a walk in Python, each step in doubt, takes as long as to import numba
-_ROUNDS = 8
+_ROUNDS = 12
+_STEEPER, _TINY = 1.0 + 1e-14, 1e-290  # slopes that differ by more differ in truth: each is rounded three times
+_END = np.array([True])
 
 
 def upper_hull(
@@ -28,9 +30,10 @@ def upper_hull(
     ``intensity`` must rise. Samples at or right of the peak play no part. Slopes fall strictly: without rounding where
     ``exact`` says so; else corners on a line that is straight but for rounding are left out, too.
     """
-    inside = (intensity > 0.0) & (intensity < peak_intensity)
-    x = np.concatenate([[0.0], intensity[inside], [peak_intensity]])
-    y = np.concatenate([[0.0], throughput[inside], [peak]])
+    inside = ((intensity > 0.0) & (intensity < peak_intensity)).nonzero()[0]
+    x, y = np.zeros((2, len(inside) + 2))
+    x[1:-1], y[1:-1] = intensity.take(inside), throughput.take(inside)
+    x[-1], y[-1] = peak_intensity, peak
     if len(x) > _FEW and (x[1:] > x[:-1]).all():
         x, y, known = _pruned(x, y, exact)
         if known:
@@ -46,19 +49,16 @@ def upper_hull(
 
 def _pruned(x: np.ndarray, y: np.ndarray, exact: bool) -> tuple[np.ndarray, np.ndarray, bool]:
     """Return what is left without points certainly below the line between their neighbours, and whether it is a hull."""
+    if not exact:
+        rise, run = y[1:] - y[:-1], x[1:] - x[:-1]
+        return x, y, bool((rise[:-1] * run[1:] > rise[1:] * run[:-1]).all())
     for _ in range(_ROUNDS):
-        with np.errstate(over="ignore", invalid="ignore"):
-            left = (x[1:-1] - x[:-2]) * (y[2:] - y[:-2])
-            right = (y[1:-1] - y[:-2]) * (x[2:] - x[:-2])
-            if not exact:
-                return x, y, bool(((y[1:-1] - y[:-2]) * (x[2:] - x[1:-1]) > (y[2:] - y[1:-1]) * (x[1:-1] - x[:-2])).all())
-            rounded, bound = left - right, _FILTER * (np.abs(left) + np.abs(right))
-            below, above = rounded > bound, rounded < -bound
-        if not below.any():
-            return x, y, bool(above.all())
-        stay = np.ones(len(x), dtype=bool)
-        np.logical_not(below, out=stay[1:-1])
-        x, y = x[stay], y[stay]
+        slopes = (y[1:] - y[:-1]) / (x[1:] - x[:-1])
+        stay = slopes[1:] <= slopes[:-1] * _STEEPER + _TINY
+        if stay.all():
+            return x, y, bool((slopes[1:] * _STEEPER + _TINY < slopes[:-1]).all())
+        kept = np.concatenate([_END, stay, _END]).nonzero()[0]
+        x, y = x.take(kept), y.take(kept)
     return x, y, False
 
 

@@ -38,13 +38,14 @@ class Points:
 
     def of(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return T, I = W / M (infinite where M = 0) and P = W / T of one event's samples (SPIRE, section III-A)."""
-        time, work, count = (column[self.rows_of(index)] for column in self.columns)
-        happened = count > 0.0
-        return time, np.divide(work, count, out=np.full(len(count), np.inf), where=happened), work / time
+        rows = self.rows_of(index)
+        time, work, count = (column.take(rows) for column in self.columns)
+        with np.errstate(divide="ignore", over="ignore"):  # none has W = M = 0
+            return time, work / count, work / time
 
     def rows_of(self, index: int) -> np.ndarray:
         """Return the rows of one event's samples in the samples' table."""
-        return self.rows[self.offsets[index] : self.offsets[index + 1]]
+        return self.rows[self.offsets[index] : self.offsets[index + 1]].astype(np.intp)
 
 
 def arrange(samples: Samples, min_running: float = 0.0) -> Points:
@@ -68,7 +69,8 @@ def arrange(samples: Samples, min_running: float = 0.0) -> Points:
     time, work, count = (table[c].to_numpy() for c in ("time", "work", "count"))
     codes = table["event"].cat.codes.to_numpy()
     fate = _fates(time, work, count, table["running"].to_numpy(), min_running)
-    no_time = np.flatnonzero((fate == _NO_TIME) & (to_event[codes] >= 0))
+    no_time = np.flatnonzero(fate == _NO_TIME)
+    no_time = no_time[to_event[codes[no_time]] >= 0]
     if len(no_time):
         told = ", ".join(map(str, no_time[:5])) + (f" and {len(no_time) - 5:,} more" if len(no_time) > 5 else "")
         raise DataError(
@@ -144,8 +146,8 @@ def _group(
     rows, n_each = _by_event(codes, to_event, n_events)
     tally = np.zeros((n_events, 5), dtype=np.int64)
     tally[:, _USED] = n_each
-    unused = rows[fate[rows] != _USED]
-    if len(unused):
+    if fate.any():
+        unused = rows[fate[rows] != _USED]
         of, why = to_event[codes[unused]], fate[unused]
         np.add.at(tally, (of, why), 1)
         np.subtract.at(tally, (of, _USED), 1)

@@ -11,6 +11,7 @@ from perfkit.fitters.spire.hull import upper_hull
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.right import right_chain
 
+_FEW = 64  # samples: sorting them is faster
 _CERTAINLY = 1.0 - 1e-12  # rounding of a line through two samples is some 1e-15
 
 
@@ -117,8 +118,9 @@ def corners_of(
     peak, first, last, _, lowest, highest = surveyed or survey(intensity, throughput)
     if not highest > 0.0:
         return np.empty((0, 2))
-    hull = upper_hull(*_maybe_on_the_hull(intensity, throughput, first, peak), first, peak, True)[1:]
-    front = pareto_front(*_maybe_on_the_front(intensity, throughput, last), last, peak)
+    with np.errstate(over="ignore"):
+        hull = upper_hull(*_maybe_on_the_hull(intensity, throughput, first, peak), first, peak, True)[1:]
+        front = pareto_front(*_maybe_on_the_front(intensity, throughput, last), last, peak)
     return np.concatenate([hull, front[: -1 if first == last else None]])
 
 
@@ -131,35 +133,40 @@ def _maybe_on_the_hull(
     its throughput.
     """
     slope = peak / first * _CERTAINLY if first > 0.0 else 0.0
-    left = (intensity < first) & (intensity > 0.0)
-    if slope < np.inf:
-        left &= throughput >= intensity * slope
-    x, y = intensity[left], throughput[left]
-    order = np.argsort(x)
-    return _stairs(x[order], y[order])
+    above = throughput >= intensity * slope if slope < np.inf else throughput > 0.0
+    left = (above & (intensity < first) & (intensity > 0.0)).nonzero()[0]
+    x, y = intensity.take(left), throughput.take(left)
+    if len(x) > _FEW and slope < np.inf:
+        highest = int((y - x * slope).argmax())
+        at, height = float(x[highest]), float(y[highest])
+        up, on = height / at * _CERTAINLY, (peak - height) / (first - at)
+        low = height - 1e-12 * peak - at * on  # rounding of the second line is some 1e-16 of the peak
+        if up < np.inf and at * on < peak:
+            above = ((y >= x * up) | (y >= x * on + low)).nonzero()[0]
+            x, y = x.take(above), y.take(above)
+    order = x.argsort()
+    return _stairs(x.take(order), y.take(order))
 
 
 def _maybe_on_the_front(intensity: np.ndarray, throughput: np.ndarray, last: float) -> tuple[np.ndarray, np.ndarray]:
     """Return intensity and throughput of the samples that may lie on the right front: one sample beats most of them."""
-    right = (intensity > last) & (intensity < np.inf) & (throughput > 0.0)
-    x, y = intensity[right], throughput[right]
-    if len(x):
-        with np.errstate(over="ignore"):
-            best = np.argmax(x * y)
-        kept = (x >= x[best]) | (y >= y[best])
-        x, y = x[kept], y[kept]
-    return x, y
+    right = ((intensity > last) & (intensity < np.inf) & (throughput > 0.0)).nonzero()[0]
+    x, y = intensity.take(right), throughput.take(right)
+    best = int((x * y).argmax()) if len(x) else 0
+    kept = ((x >= x[best : best + 1]) | (y >= y[best : best + 1])).nonzero()[0]
+    return x.take(kept), y.take(kept)
 
 
 def _stairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the points that are higher than all before them; of those with the same x the last."""
     if len(x) > 1:
-        rises = np.ones(len(y), dtype=bool)
+        rises = np.empty(len(y), dtype=bool)
+        rises[0] = True
         np.greater(y[1:], np.maximum.accumulate(y)[:-1], out=rises[1:])
         x, y = x[rises], y[rises]
-        lasts = np.ones(len(x), dtype=bool)
-        np.not_equal(x[1:], x[:-1], out=lasts[:-1])
-        x, y = x[lasts], y[lasts]
+        if (x[1:] == x[:-1]).any():
+            lasts = np.append(x[1:] != x[:-1], True)
+            x, y = x[lasts], y[lasts]
     return x, y
 
 
@@ -181,11 +188,13 @@ def pareto_front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: 
     Throughput rises strictly while intensity falls; the last point is the peak. Samples left of the peak or at
     infinity play no part; give only those above the best sample at infinity.
     """
-    right = (intensity > peak_intensity) & (intensity < np.inf)
-    x, y = intensity[right], throughput[right]
-    order = np.argsort(x)[::-1]
-    x, y = _stairs(x[order], y[order])
-    return np.array([[*x, peak_intensity], [*y, peak]]).T.copy()
+    right = ((intensity > peak_intensity) & (intensity < np.inf)).nonzero()[0]
+    x, y = intensity.take(right), throughput.take(right)
+    order = x.argsort()[::-1]
+    x, y = _stairs(x.take(order), y.take(order))
+    front = np.empty((len(x) + 1, 2))
+    front[:-1, 0], front[:-1, 1], front[-1] = x, y, (peak_intensity, peak)
+    return front
 
 
 def survey(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float, float, float, float, float]:
@@ -195,18 +204,21 @@ def survey(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float,
     highest finite intensity of samples with work (infinity and minus infinity where there is none).
     """
     x, y, start = intensity, throughput, -1.0
-    if x.max(initial=0.0) == np.inf:
-        finite = x < np.inf
-        start = float(y[~finite].max())
-        x, y = x[finite], y[finite]
-    if y.min(initial=1.0) <= 0.0:
-        working = y > 0.0
-        x, y = x[working], y[working]
+    if not len(x):
+        return -1.0, np.inf, 0.0, start, np.inf, -np.inf
+    # argmax is faster than max.
+    if x[x.argmax()] == np.inf:
+        start = float(y.max(where=x == np.inf, initial=-1.0))
+        finite = (x < np.inf).nonzero()[0]
+        x, y = x.take(finite), y.take(finite)
+    if len(y) and y[y.argmin()] <= 0.0:
+        working = (y > 0.0).nonzero()[0]
+        x, y = x.take(working), y.take(working)
     if not len(y):
         return -1.0, np.inf, 0.0, start, np.inf, -np.inf
-    peak = y.max()
-    at = x[y == peak]
-    return float(peak), float(at.min()), float(at.max()), start, float(x.min()), float(x.max())
+    peak = y[y.argmax()]
+    at = x.take((y == peak).nonzero()[0])
+    return float(peak), float(at.min()), float(at.max()), start, float(x[x.argmin()]), float(x[x.argmax()])
 
 
 def _join(hull: np.ndarray, front: np.ndarray, chain: np.ndarray, corner: float, peak: float) -> np.ndarray:

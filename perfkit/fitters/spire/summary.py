@@ -79,14 +79,12 @@ def summarise(intensity: np.ndarray, throughput: np.ndarray, counted: Sequence[i
 
 def _range_of_rates(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float]:
     """Return the lowest and highest number of events per time; NaN once they vary, or are not known."""
-    for x, p in ((intensity[:_SEVERAL], throughput[:_SEVERAL]), (intensity, throughput)):  # most vary at once
-        if not len(x) or x.min() <= 0.0 or x.max() == np.inf:
-            return np.nan, np.nan
-        rates = p / x
-        slowest, fastest = float(rates.min()), float(rates.max())
-        if fastest - slowest > _SAME_RATE * fastest:
-            return np.nan, np.nan
-    return slowest, fastest
+    if len(intensity) > _SEVERAL and np.isnan(_range_of_rates(intensity[:_SEVERAL], throughput[:_SEVERAL])[0]):
+        return np.nan, np.nan  # most vary at once
+    if not len(intensity) or intensity.min() <= 0.0 or intensity.max() == np.inf:
+        return np.nan, np.nan
+    rates = throughput / intensity
+    return _rates(float(rates.min()), float(rates.max()))
 
 
 def _rates(slowest: float, fastest: float) -> tuple[float, float]:
