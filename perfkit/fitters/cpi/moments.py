@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from perfkit.fitters.cpi.solvers import Form
+from perfkit.fitters.machine_code import compiled
 from perfkit.samples.fleet import Key, Piece
 from perfkit.samples.parts import Intervals, batches
 
@@ -107,7 +107,7 @@ def moments_of_pieces(pieces: Sequence[Piece], events: tuple[str, ...], folds: i
                         np.zeros((folds, m, m)), np.zeros((folds, m, m)), np.zeros((m, m)), np.zeros(4),
                         np.zeros(3, dtype=np.int64),
                     )  # fmt: skip
-                _add(table[rows], *sums)
+                compiled(_add)(table[rows], *sums)
     return {key: _closed(*sums) for key, sums in found.items()}
 
 
@@ -120,7 +120,6 @@ def _rows(batch: Intervals, events: tuple[str, ...]) -> np.ndarray:
     return table
 
 
-@njit(cache=True, nogil=True)
 def _add(
     table: np.ndarray,
     by_cycles: np.ndarray,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numba import njit
 
 from perfkit.errors import DataError, SettingError
+from perfkit.fitters.machine_code import compiled
 from perfkit.results import Tabled, draw
 from perfkit.samples.events import per_unit
 from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
@@ -148,7 +148,7 @@ def sums_of_pieces(
                 share = batch.running.get(event, _NOTHING)
                 for key, rows in piece.slices(batch):
                     sums = found.setdefault(key, {}).setdefault(event, np.zeros(5))
-                    _sum(
+                    compiled(_sum)(
                         batch.time[rows], batch.work[rows], count[rows], share[rows] if len(share) else share,
                         min_running, x, y, roofline.peak_intensity, roofline.at_infinity, *ranges[event], sums,
                     )  # fmt: skip
@@ -159,7 +159,6 @@ def _added(one: dict[str, np.ndarray], two: dict[str, np.ndarray]) -> dict[str, 
     return {e: one.get(e, np.zeros(5)) + two.get(e, np.zeros(5)) for e in dict.fromkeys([*one, *two])}
 
 
-@njit(cache=True, nogil=True)
 def _sum(
     time: np.ndarray,
     work: np.ndarray,

@@ -7,14 +7,21 @@ Arithmetic and Fast Robust Geometric Predicates", 1997: the filter of its `orien
 the hull of the union of partitions is the hull of their hulls.
 """
 
+from collections.abc import MutableSequence, Sequence
+
 import numpy as np
-from numba import njit
+
+from perfkit.fitters.machine_code import compiled
 
 _FILTER = 3.3306690738754716e-16  # (3 + 16 eps) eps, of the rounded determinant
 _SPLIT = 134217729.0  # 2**27 + 1
+_FEW = 12  # points: a walk in Python is faster than numpy's calls
+_MANY = 512  # points: a walk in Python, each step in doubt, takes as long as to import numba
+_ROUNDS = 12
+_STEEPER, _TINY = 1.0 + 1e-14, 1e-290  # slopes that differ by more differ in truth: each is rounded three times
+_END = np.array([True])
 
 
-@njit(cache=True, nogil=True)
 def upper_hull(
     intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float, exact: bool
 ) -> np.ndarray:
@@ -23,29 +30,60 @@ def upper_hull(
     ``intensity`` must rise. Samples at or right of the peak play no part. Slopes fall strictly: without rounding where
     ``exact`` says so; else corners on a line that is straight but for rounding are left out, too.
     """
-    hull = np.zeros((len(intensity) + 2, 2))
+    inside = ((intensity > 0.0) & (intensity < peak_intensity)).nonzero()[0]
+    x, y = np.zeros((2, len(inside) + 2))
+    x[1:-1], y[1:-1] = intensity.take(inside), throughput.take(inside)
+    x[-1], y[-1] = peak_intensity, peak
+    if len(x) > _FEW and (x[1:] > x[:-1]).all():
+        x, y, known = _pruned(x, y, exact)
+        if known:
+            return np.column_stack([x, y])
+    if len(x) > _MANY:
+        hull = np.empty((2, len(x)))
+        size = compiled(_walk)(x, y, exact, hull[0], hull[1])
+        return hull[:, :size].T.copy()
+    hull_x, hull_y = [0.0] * len(x), [0.0] * len(x)
+    size = _walk(x.tolist(), y.tolist(), exact, hull_x, hull_y)
+    return np.array([hull_x[:size], hull_y[:size]]).T.copy()
+
+
+def _pruned(x: np.ndarray, y: np.ndarray, exact: bool) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return what is left without points certainly below the line between their neighbours, and whether it is a hull."""
+    if not exact:
+        rise, run = y[1:] - y[:-1], x[1:] - x[:-1]
+        return x, y, bool((rise[:-1] * run[1:] > rise[1:] * run[:-1]).all())
+    for _ in range(_ROUNDS):
+        slopes = (y[1:] - y[:-1]) / (x[1:] - x[:-1])
+        stay = slopes[1:] <= slopes[:-1] * _STEEPER + _TINY
+        if stay.all():
+            return x, y, bool((slopes[1:] * _STEEPER + _TINY < slopes[:-1]).all())
+        kept = np.concatenate([_END, stay, _END]).nonzero()[0]
+        x, y = x.take(kept), y.take(kept)
+    return x, y, False
+
+
+def _walk(
+    x: Sequence[float], y: Sequence[float], exact: bool, hull_x: MutableSequence[float], hull_y: MutableSequence[float]
+) -> int:
+    """Fill in the corners of the hull of points by rising x, of which the first and the last are on it; say how many."""
+    hull_x[0], hull_y[0] = x[0], y[0]
     size = 1
-    for k in range(len(intensity) + 1):
-        x, y = peak_intensity, peak
-        if k < len(intensity):
-            x, y = intensity[k], throughput[k]
-            if not 0.0 < x < peak_intensity:
-                continue
-        if size > 1 and x == hull[size - 1, 0]:
-            if y <= hull[size - 1, 1]:
+    for k in range(1, len(x)):
+        cx, cy = x[k], y[k]
+        if size > 1 and cx == hull_x[size - 1]:
+            if cy <= hull_y[size - 1]:
                 continue
             size -= 1
         while size > 1:
-            ax, ay, bx, by = hull[size - 2, 0], hull[size - 2, 1], hull[size - 1, 0], hull[size - 1, 1]
-            if turn(ax, ay, bx, by, x, y) < 0 if exact else (by - ay) * (x - bx) > (y - by) * (bx - ax):
+            ax, ay, bx, by = hull_x[size - 2], hull_y[size - 2], hull_x[size - 1], hull_y[size - 1]
+            if turn(ax, ay, bx, by, cx, cy) < 0 if exact else (by - ay) * (cx - bx) > (cy - by) * (bx - ax):
                 break
             size -= 1
-        hull[size, 0], hull[size, 1] = x, y
+        hull_x[size], hull_y[size] = cx, cy
         size += 1
-    return hull[:size].copy()
+    return size
 
 
-@njit(cache=True, nogil=True)
 def turn(ax: float, ay: float, bx: float, by: float, cx: float, cy: float) -> int:
     """Return 1 where b lies below the line from a to c (the path a, b, c turns up), 0 on it, -1 above; ax < bx < cx."""
     left = (bx - ax) * (cy - ay)
@@ -57,7 +95,7 @@ def turn(ax: float, ay: float, bx: float, by: float, cx: float, cy: float) -> in
     if rounded < -bound:
         return -1
     # bx cy - bx ay - ax cy + ax ay - by cx + by ax + ay cx - ay ax: the products of ax and ay cancel.
-    sum_ = np.zeros(16)
+    sum_ = [0.0] * 16
     n = 0
     for x, y, sign in ((bx, cy, 1.0), (bx, ay, -1.0), (ax, cy, -1.0), (by, cx, -1.0), (by, ax, 1.0), (ay, cx, 1.0)):
         product = sign * (x * y)
@@ -69,7 +107,6 @@ def turn(ax: float, ay: float, bx: float, by: float, cx: float, cy: float) -> in
     return 0
 
 
-@njit(cache=True, nogil=True)
 def _rest(x: float, y: float) -> float:
     """Return x y minus its rounded value, exactly (Dekker's product)."""
     a, b = _SPLIT * x, _SPLIT * y
@@ -78,8 +115,7 @@ def _rest(x: float, y: float) -> float:
     return xl * yl - (((x * y - xh * yh) - xl * yh) - xh * yl)
 
 
-@njit(cache=True, nogil=True)
-def _grow(sum_: np.ndarray, n: int, value: float) -> int:
+def _grow(sum_: list[float], n: int, value: float) -> int:
     """Add a number to an expansion (parts that do not overlap, the smallest first); return its length."""
     carried = value
     for i in range(n):

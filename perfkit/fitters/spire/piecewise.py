@@ -168,7 +168,7 @@ def _check(points: np.ndarray, event: str) -> None:
         raise DataError(f"breakpoints{of}: expected an array of shape (n, 2), n >= 2; found {points.shape}")
     if not np.isfinite(points).all() or (points < 0).any():
         raise DataError(f"breakpoints{of}: expected finite numbers of at least 0; found {points.tolist()}")
-    if not (np.diff(points[:, 0]) > 0).all():
+    if not (points[1:, 0] > points[:-1, 0]).all():
         raise DataError(f"breakpoints{of}: expected strictly rising intensities; found {points[:, 0].tolist()}")
     if points[0].any():
         raise DataError(f"breakpoints{of}: expected (0, 0) first; found {points[0].tolist()}")

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numba import njit
 
 from perfkit.errors import DataError
 from perfkit.samples.table import Samples
@@ -39,13 +38,14 @@ class Points:
 
     def of(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return T, I = W / M (infinite where M = 0) and P = W / T of one event's samples (SPIRE, section III-A)."""
-        time, work, count = (column[self.rows_of(index)] for column in self.columns)
-        happened = count > 0.0
-        return time, np.divide(work, count, out=np.full(len(count), np.inf), where=happened), work / time
+        rows = self.rows_of(index)
+        time, work, count = (column.take(rows) for column in self.columns)
+        with np.errstate(divide="ignore", over="ignore"):  # none has W = M = 0
+            return time, work / count, work / time
 
     def rows_of(self, index: int) -> np.ndarray:
         """Return the rows of one event's samples in the samples' table."""
-        return self.rows[self.offsets[index] : self.offsets[index + 1]]
+        return self.rows[self.offsets[index] : self.offsets[index + 1]].astype(np.intp)
 
 
 def arrange(samples: Samples, min_running: float = 0.0) -> Points:
@@ -65,11 +65,12 @@ def arrange(samples: Samples, min_running: float = 0.0) -> Points:
     table = samples.table
     categories = table["event"].cat.categories
     number = {event: i for i, event in enumerate(events)}
-    to_event = np.array([number.get(str(c), -1) for c in categories], dtype=np.int64)
+    to_event = np.array([number.get(str(c), -1) for c in categories], dtype=table["event"].cat.codes.dtype)
     time, work, count = (table[c].to_numpy() for c in ("time", "work", "count"))
-    codes = table["event"].cat.codes.to_numpy().astype(np.int32)  # one type, so that numba compiles once
-    fate = _fates(codes, to_event, time, work, count, table["running"].to_numpy(), min_running)
+    codes = table["event"].cat.codes.to_numpy()
+    fate = _fates(time, work, count, table["running"].to_numpy(), min_running)
     no_time = np.flatnonzero(fate == _NO_TIME)
+    no_time = no_time[to_event[codes[no_time]] >= 0]
     if len(no_time):
         told = ", ".join(map(str, no_time[:5])) + (f" and {len(no_time) - 5:,} more" if len(no_time) > 5 else "")
         raise DataError(
@@ -105,76 +106,66 @@ def measured_throughput(samples: Samples, points: Points) -> float:
     return float(done / total) if total > 0 else float("nan")
 
 
-@njit(cache=True)
 def _totals(key: np.ndarray, cells: int, time: np.ndarray, work: np.ndarray) -> tuple[float, float]:
-    """Sum time and work over distinct keys; NaN where one key has two values."""
-    T, W = np.full(cells, np.nan), np.full(cells, np.nan)
-    total, done = 0.0, 0.0
-    for i in range(len(key)):
-        k = key[i]
-        if np.isnan(time[i]) or np.isnan(work[i]):
-            continue
-        if np.isnan(T[k]):
-            T[k], W[k] = time[i], work[i]
-            total += time[i]
-            done += work[i]
-        elif T[k] != time[i] or W[k] != work[i]:
-            return np.nan, np.nan
-    return total, done
+    """Sum time and work over distinct keys, in their order; NaN where one key has two values."""
+    known = ~(np.isnan(time) | np.isnan(work))
+    if not known.all():
+        key, time, work = key[known], time[known], work[known]
+    first = np.full(cells, -1, dtype=np.int32)
+    first[key[::-1]] = np.arange(len(key) - 1, -1, -1, dtype=np.int32)  # of several assignments the last one stays
+    row = first[key]
+    if (time[row] != time).any() or (work[row] != work).any():
+        return np.nan, np.nan
+    firsts = np.flatnonzero(row == np.arange(len(key), dtype=np.int32))
+    if not len(firsts):
+        return 0.0, 0.0
+    # One after another, as a running total has it: `sum` would round otherwise.
+    return float(np.cumsum(time[firsts])[-1]), float(np.cumsum(work[firsts])[-1])
 
 
-@njit(cache=True)
 def _fates(
-    codes: np.ndarray,
-    to_event: np.ndarray,
-    time: np.ndarray,
-    work: np.ndarray,
-    count: np.ndarray,
-    running: np.ndarray,
-    min_running: float,
+    time: np.ndarray, work: np.ndarray, count: np.ndarray, running: np.ndarray, min_running: float
 ) -> np.ndarray:
-    """Return for each row what becomes of it: used, or why not (-1: time or work themselves)."""
-    fate = np.empty(len(codes), dtype=np.int8)
-    for i in range(len(codes)):
-        if to_event[codes[i]] < 0:
-            fate[i] = -1
-        elif np.isnan(time[i]) or np.isnan(work[i]) or np.isnan(count[i]):
-            fate[i] = _MISSING
-        elif running[i] < min_running:
-            fate[i] = _LEFT_OUT
-        elif time[i] == 0.0:
-            fate[i] = _EMPTY if work[i] == 0.0 else _NO_TIME
-        elif work[i] == 0.0 and count[i] == 0.0:
-            fate[i] = _EMPTY
-        else:
-            fate[i] = _USED
+    """Return for each row what becomes of it: used, or why not."""
+    fate = np.zeros(len(time), dtype=np.int8)
+    idle = work == 0.0
+    fate[idle & (count == 0.0)] = _EMPTY
+    still = time == 0.0
+    if still.any():
+        fate[still] = np.where(idle[still], _EMPTY, _NO_TIME)
+    if min_running > 0.0:
+        fate[running < min_running] = _LEFT_OUT
+    fate[np.isnan(time) | np.isnan(work) | np.isnan(count)] = _MISSING
     return fate
 
 
-@njit(cache=True)
 def _group(
-    codes: np.ndarray,
-    to_event: np.ndarray,
-    fate: np.ndarray,
-    n_events: int,
+    codes: np.ndarray, to_event: np.ndarray, fate: np.ndarray, n_events: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count the fates and put the used rows together by event, in their order (a counting sort)."""
+    """Count the fates and put the used rows together by event, in their order."""
+    rows, n_each = _by_event(codes, to_event, n_events)
     tally = np.zeros((n_events, 5), dtype=np.int64)
-    for i in range(len(codes)):
-        if fate[i] >= 0:
-            tally[to_event[codes[i]], fate[i]] += 1
-    offsets = np.zeros(n_events + 1, dtype=np.int64)
-    place = np.zeros(n_events, dtype=np.int64)
-    for event in range(n_events):  # a loop: numba takes seconds to compile a cumulative sum into a slice
-        place[event] = offsets[event]
-        offsets[event + 1] = offsets[event] + tally[event, 0]
-    used = offsets[n_events]
-    rows = np.empty(used, dtype=np.int64)
-    for i in range(len(codes)):
-        if fate[i] != 0:
-            continue
-        event = to_event[codes[i]]
-        at = place[event]
-        place[event] = at + 1
-        rows[at] = i
-    return tally, offsets, rows
+    tally[:, _USED] = n_each
+    if fate.any():
+        unused = rows[fate[rows] != _USED]
+        of, why = to_event[codes[unused]], fate[unused]
+        np.add.at(tally, (of, why), 1)
+        np.subtract.at(tally, (of, _USED), 1)
+        rows = rows[fate[rows] == _USED]
+    return tally, np.concatenate([[0], np.cumsum(tally[:, _USED])]), rows
+
+
+def _by_event(codes: np.ndarray, to_event: np.ndarray, n_events: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of each event, event by event and in their order, and how many each has."""
+    small = np.min_scalar_type(len(codes))
+    width = len(to_event)
+    first = codes[:width]
+    if len(codes) % width == 0 and (np.bincount(first, minlength=width) == 1).all():
+        if (codes.reshape(-1, width) == first).all():  # a table of intervals: all events of each, in one order
+            of = to_event[first]
+            columns = np.argsort(of)[np.count_nonzero(of < 0) :]
+            rows = np.arange(len(codes), dtype=small).reshape(-1, width).T[columns].ravel()
+            return rows, np.full(n_events, len(codes) // width)
+    of = to_event[codes]
+    n_each = np.bincount(of[of >= 0], minlength=n_events)
+    return np.argsort(of, kind="stable")[len(of) - n_each.sum() :].astype(small), n_each

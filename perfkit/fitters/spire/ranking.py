@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
-from numba import njit
 
 from perfkit.errors import SettingError
+from perfkit.fitters.machine_code import compiled
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points
 from perfkit.names import counted
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DRAWN_AT_ONCE = 1_000_000  # random numbers, to bound the memory
+_MANY = 50_000  # samples: adding up their draws row by row takes as long as to import numba
 _AS_LOW = 0.05  # share of training within which percentiles are alike
 COLUMNS = ["event", "throughput_bound", "left_fraction", "n_samples", "status"]
 _DETAILS = [*COLUMNS, "low", "high", "candidate", "outside", "n_training", "n_missing", "n_empty", "n_left_out"]
@@ -188,6 +189,8 @@ def _spreads(
     if draws == 0:
         return dict.fromkeys(samples, (np.nan, np.nan))
     found: dict[str, tuple[float, float]] = {}
+    many = sum(len(time) for time, _ in samples.values()) > _MANY
+    means_of = compiled(_means) if many else _means
     for n, events in groupby(sorted(samples, key=lambda event: len(samples[event][0])), lambda e: len(samples[e][0])):
         pairs = {}
         for event in events:
@@ -201,34 +204,30 @@ def _spreads(
             now = min(at_once, draws - first)
             often = _often(bits.random_raw(now * words).reshape(now, words), n)
             for event, of_event in pairs.items():
-                means[event][first : first + now] = _means(of_event, often)
+                means[event][first : first + now] = means_of(of_event, often)
         ends = np.quantile(np.array(list(means.values())), [0.5 - level / 2, 0.5 + level / 2], axis=1)
         found.update(zip(pairs, zip(*ends.tolist(), strict=True), strict=True))
     return found
 
 
-@njit(cache=True)
 def _often(random: np.ndarray, n: int) -> np.ndarray:
     """Return how often each of n samples is drawn, with replacement, in each draw: (n, draws).
 
     A half of a 64-bit word, times n, over 2**32 is a number below n; its bias is below n / 2**32.
     """
-    often = np.zeros((n, len(random)), dtype=np.uint16)
-    below, by_32 = np.uint64(n), np.uint64(32)
-    for d in range(len(random)):
-        for k in range(n):
-            word = random[d, k >> 1]
-            half = word >> by_32 if k & 1 else word & np.uint64(0xFFFFFFFF)
-            often[(half * below) >> by_32, d] += np.uint16(1)
-    return often
+    draws = len(random)
+    # Both halves of a word, the lower one first.
+    halves = np.stack([random & np.uint64(0xFFFFFFFF), random >> np.uint64(32)], axis=2).reshape(draws, -1)[:, :n]
+    chosen = ((halves * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
+    chosen *= draws
+    chosen += np.arange(draws)[:, None]
+    return np.bincount(chosen.ravel(), minlength=n * draws).reshape(n, draws).astype(np.uint16)
 
 
-@njit(cache=True)
 def _means(pairs: np.ndarray, often: np.ndarray) -> np.ndarray:
     """Return the weighted mean of each draw; side by side, so that the processor adds several at once."""
     total, weighted = np.zeros(often.shape[1]), np.zeros(often.shape[1])
     for k in range(len(pairs)):
-        for d in range(often.shape[1]):
-            total[d] += often[k, d] * pairs[k, 0]
-            weighted[d] += often[k, d] * pairs[k, 1]
+        total += often[k] * pairs[k, 0]
+        weighted += often[k] * pairs[k, 1]
     return weighted / total

@@ -11,15 +11,19 @@ the visible ones that leave to the left are those that reach a running maximum o
 prefix minimum give all D[z, y] in linear time: O(n^2) for the front instead of the graph's O(n^3) edges.
 """
 
+from collections.abc import MutableSequence, Sequence
+
 import numpy as np
-from numba import njit
+
+from perfkit.fitters.machine_code import compiled
 
 # Two slopes count as equal within this share: points on one line must not hide each other by rounding. A chord may
 # then pass below a sample by that share of the chord's rise, which is below what interpolation itself rounds away.
 _SLACK = 1e-12
+_INFINITE = float("inf")
+_MANY = 64  # points: beyond, machine code is worth the import of numba
 
 
-@njit(cache=True)
 def right_chain(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarray, float, float]:
     """Return the best chain over a Pareto front.
 
@@ -40,119 +44,118 @@ def right_chain(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarr
         Sum of squared differences in throughput between the chain and the front's points.
     """
     n = len(intensity)
-    cost = np.full((n, n + 1), np.inf)  # cost[y, x + 1]: best chain ending with chord x -> y; x = -1 is the start
+    room = n * (n + 1) // 2
+    if n > _MANY:
+        x, y, chain, whence = intensity, throughput, np.empty(n, dtype=np.int32), np.empty(room, dtype=np.int32)
+        length, corner, error = compiled(_search)(x, y, np.empty(room), np.empty(room), whence, np.ones_like(chain), chain)
+    else:
+        x, y, chain, whence = intensity.tolist(), throughput.tolist(), [0] * n, [0] * room
+        length, corner, error = _search(x, y, [0.0] * room, [0.0] * room, whence, [1] * n, chain)
+    return np.array(chain[:length][::-1], dtype=np.int64), corner, error
+
+
+def _search(
+    intensity: Sequence[float],
+    throughput: Sequence[float],
+    slopes: MutableSequence[float],
+    best: MutableSequence[float],
+    whence: MutableSequence[int],
+    known: MutableSequence[int],
+    chain: MutableSequence[int],
+) -> tuple[int, float, float]:
+    """Fill in the chain from left to right; return its length, the corner and the error.
+
+    From ``y * (y + 1) / 2`` on, ``slopes`` lists the ``known[y]`` visible chords that end in y by rising slope, ``best``
+    the least error of the chains up to each, and ``whence`` where that chain's last chord begins. The first is the level
+    line from the start, -1.
+    """
+    n = len(intensity)
     for y in range(n):
         level = 0.0
         for w in range(y):
-            level += (throughput[y] - throughput[w]) ** 2
-        cost[y, 0] = level
-    slopes = np.empty(n + 1)
-    best = np.empty(n + 1)
-    total, last, last_slope = np.inf, n - 1, np.inf
+            rise = throughput[y] - throughput[w]
+            level += rise * rise
+        first = y * (y + 1) // 2
+        slopes[first], best[first], whence[first] = 0.0, level, -1
+    total, last, last_slope = _INFINITE, n - 1, _INFINITE
     for y in range(n):
-        known = _arrivals(intensity, throughput, cost, y, slopes, best)
-        steepest = _departures(intensity, throughput, cost, y, slopes, best, known)
-        exit_slope = steepest if y < n - 1 else np.inf
-        through = best[_last_at_most(slopes, known, exit_slope)] + _exit_error(intensity, throughput, y, steepest)
-        if through < total:
-            total, last, last_slope = through, y, exit_slope
+        steepest = _depart(intensity, throughput, slopes, best, whence, known, y)
+        exit_slope = steepest if y < n - 1 else _INFINITE
+        so_far = best[_last_at_most(slopes, known, y, exit_slope)]
+        if so_far < total:
+            through = so_far + _exit_error(intensity, throughput, y, steepest)
+            if through < total:
+                total, last, last_slope = through, y, exit_slope
     corner = intensity[n - 1]
     if last < n - 1:
         rise = throughput[n - 1] - throughput[last]
         corner = max(corner, intensity[last] - rise / last_slope)
-    return _walk_back(intensity, throughput, cost, last, last_slope), corner, total
+    length, y, slope = 0, last, last_slope
+    while y >= 0:
+        chain[length] = y
+        length += 1
+        x = whence[_last_at_most(slopes, known, y, slope)]
+        if x >= 0:
+            slope = (throughput[y] - throughput[x]) / (intensity[x] - intensity[y])
+        y = x
+    return length, corner, total
 
 
-@njit(cache=True, inline="always")
-def _slope(intensity: np.ndarray, throughput: np.ndarray, right: int, left: int) -> float:
-    """Steepness of the chord between two points of the front; 0 from the start at infinity."""
-    if right < 0:
-        return 0.0
-    return (throughput[left] - throughput[right]) / (intensity[right] - intensity[left])
-
-
-@njit(cache=True)
-def _arrivals(
-    intensity: np.ndarray, throughput: np.ndarray, cost: np.ndarray, y: int, slopes: np.ndarray, best: np.ndarray
-) -> int:
-    """List the visible chords that end in y by rising slope, with the least cost up to each; return how many."""
-    known = 0
-    least = np.inf
-    for x in range(-1, y):
-        if cost[y, x + 1] < np.inf:
-            least = min(least, cost[y, x + 1])
-            slopes[known] = _slope(intensity, throughput, x, y)
-            best[known] = least
-            known += 1
-    return known
-
-
-@njit(cache=True)
-def _departures(
-    intensity: np.ndarray,
-    throughput: np.ndarray,
-    cost: np.ndarray,
+def _depart(
+    intensity: Sequence[float],
+    throughput: Sequence[float],
+    slopes: MutableSequence[float],
+    best: MutableSequence[float],
+    whence: MutableSequence[int],
+    known: MutableSequence[int],
     y: int,
-    slopes: np.ndarray,
-    best: np.ndarray,
-    known: int,
 ) -> float:
-    """Fill in the cost of every visible chord from y to the left; return the steepest slope among them."""
+    """Add every visible chord from y to the left where it ends; return the steepest slope among them."""
     steepest = 0.0
-    arrival = 0
+    arrival = y * (y + 1) // 2
+    latest = arrival + known[y] - 1
+    right, low = intensity[y], throughput[y]
     squares_a, products, squares_b = 0.0, 0.0, 0.0  # of the points passed, relative to y: no cancellation of big sums
     for z in range(y + 1, len(intensity)):
-        a = intensity[y] - intensity[z]
-        b = throughput[z] - throughput[y]
+        a = right - intensity[z]
+        b = throughput[z] - low
         slope = b / a
         if slope >= steepest * (1.0 - _SLACK):
-            while arrival + 1 < known and slopes[arrival + 1] <= slope * (1.0 + _SLACK):
+            while arrival < latest and slopes[arrival + 1] <= slope * (1.0 + _SLACK):
                 arrival += 1
             error = slope * (slope * squares_a - 2.0 * products) + squares_b
-            cost[z, y + 1] = max(error, 0.0) + best[arrival]
-        steepest = max(steepest, slope)
+            cost = max(error, 0.0) + best[arrival]
+            here = z * (z + 1) // 2 + known[z]
+            known[z] += 1
+            slopes[here] = slope
+            if cost < best[here - 1]:
+                best[here], whence[here] = cost, y
+            else:
+                best[here], whence[here] = best[here - 1], whence[here - 1]
+        if slope > steepest:
+            steepest = slope
         squares_a += a * a
         products += a * b
         squares_b += b * b
     return steepest
 
 
-@njit(cache=True)
-def _exit_error(intensity: np.ndarray, throughput: np.ndarray, y: int, slope: float) -> float:
+def _exit_error(intensity: Sequence[float], throughput: Sequence[float], y: int, slope: float) -> float:
     """Squared error left of y of the line that leaves y with this slope and goes level at the peak's height."""
     n = len(intensity)
+    right, low, peak = intensity[y], throughput[y], throughput[n - 1]
     error = 0.0
     for z in range(y + 1, n):
-        height = min(throughput[n - 1], throughput[y] + slope * (intensity[y] - intensity[z]))
-        error += (height - throughput[z]) ** 2
+        height = low + slope * (right - intensity[z])
+        off = (height if height < peak else peak) - throughput[z]
+        error += off * off
     return error
 
 
-@njit(cache=True)
-def _last_at_most(slopes: np.ndarray, known: int, limit: float) -> int:
-    index = 0
-    while index + 1 < known and slopes[index + 1] <= limit * (1.0 + _SLACK):
+def _last_at_most(slopes: Sequence[float], known: Sequence[int], y: int, limit: float) -> int:
+    """Return where the last of the chords that end in y is that is no steeper than this."""
+    index = y * (y + 1) // 2
+    latest = index + known[y] - 1
+    while index < latest and slopes[index + 1] <= limit * (1.0 + _SLACK):
         index += 1
     return index
-
-
-@njit(cache=True)
-def _walk_back(intensity: np.ndarray, throughput: np.ndarray, cost: np.ndarray, last: int, slope: float) -> np.ndarray:
-    """Follow the cheapest chords back from ``last`` to the start; return the points from right to left."""
-    chain = np.empty(len(intensity), dtype=np.int64)
-    length = 0
-    y = last
-    while y >= 0:
-        chain[length] = y
-        length += 1
-        chosen, least = -1, cost[y, 0]
-        for x in range(y):
-            if cost[y, x + 1] == np.inf:
-                continue
-            if _slope(intensity, throughput, x, y) > slope * (1.0 + _SLACK):
-                break
-            if cost[y, x + 1] < least:
-                chosen, least = x, cost[y, x + 1]
-        slope = _slope(intensity, throughput, chosen, y)
-        y = chosen
-    return chain[:length][::-1]

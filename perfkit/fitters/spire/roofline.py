@@ -5,14 +5,12 @@ samples are dominated by one in a bucket further towards the axis, and only the 
 """
 
 import numpy as np
-from numba import njit
 
 from perfkit.errors import DataError
 from perfkit.fitters.spire.hull import upper_hull
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.right import right_chain
 
-_BUCKETS = 256
 _FEW = 64  # samples: sorting them is faster
 _CERTAINLY = 1.0 - 1e-12  # rounding of a line through two samples is some 1e-15
 
@@ -120,29 +118,67 @@ def corners_of(
     peak, first, last, _, lowest, highest = surveyed or survey(intensity, throughput)
     if not highest > 0.0:
         return np.empty((0, 2))
-    (x, y), (right_x, right_y) = _undominated(intensity, throughput, first, last, lowest, highest)
-    rising, falling = x.argsort(), (-right_x).argsort()
-    hull = upper_hull(x[rising], y[rising], first, peak, True)[1:]
-    front = _front(right_x[falling], right_y[falling], last, peak)
+    with np.errstate(over="ignore"):
+        hull = upper_hull(*_maybe_on_the_hull(intensity, throughput, first, peak), first, peak, True)[1:]
+        front = pareto_front(*_maybe_on_the_front(intensity, throughput, last), last, peak)
     return np.concatenate([hull, front[: -1 if first == last else None]])
 
 
-@njit(cache=True, nogil=True)
+def _maybe_on_the_hull(
+    intensity: np.ndarray, throughput: np.ndarray, first: float, peak: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return intensity and throughput of the samples that may lie on the left hull, both strictly rising.
+
+    One is below it if it is below the line from the origin to the peak, or if one of at most its intensity has at least
+    its throughput.
+    """
+    slope = peak / first * _CERTAINLY if first > 0.0 else 0.0
+    above = throughput >= intensity * slope if slope < np.inf else throughput > 0.0
+    left = (above & (intensity < first) & (intensity > 0.0)).nonzero()[0]
+    x, y = intensity.take(left), throughput.take(left)
+    if len(x) > _FEW and slope < np.inf:
+        highest = int((y - x * slope).argmax())
+        at, height = float(x[highest]), float(y[highest])
+        up, on = height / at * _CERTAINLY, (peak - height) / (first - at)
+        low = height - 1e-12 * peak - at * on  # rounding of the second line is some 1e-16 of the peak
+        if up < np.inf and at * on < peak:
+            above = ((y >= x * up) | (y >= x * on + low)).nonzero()[0]
+            x, y = x.take(above), y.take(above)
+    order = x.argsort()
+    return _stairs(x.take(order), y.take(order))
+
+
+def _maybe_on_the_front(intensity: np.ndarray, throughput: np.ndarray, last: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return intensity and throughput of the samples that may lie on the right front: one sample beats most of them."""
+    right = ((intensity > last) & (intensity < np.inf) & (throughput > 0.0)).nonzero()[0]
+    x, y = intensity.take(right), throughput.take(right)
+    best = int((x * y).argmax()) if len(x) else 0
+    kept = ((x >= x[best : best + 1]) | (y >= y[best : best + 1])).nonzero()[0]
+    return x.take(kept), y.take(kept)
+
+
+def _stairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points that are higher than all before them; of those with the same x the last."""
+    if len(x) > 1:
+        rises = np.empty(len(y), dtype=bool)
+        rises[0] = True
+        np.greater(y[1:], np.maximum.accumulate(y)[:-1], out=rises[1:])
+        x, y = x[rises], y[rises]
+        if (x[1:] == x[:-1]).any():
+            lasts = np.append(x[1:] != x[:-1], True)
+            x, y = x[lasts], y[lasts]
+    return x, y
+
+
 def _left_and_right(corners: np.ndarray, start: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the left hull with (0, 0), and the Pareto front above the best sample at infinity with the peak."""
-    top = 0
-    for k in range(len(corners)):
-        if corners[k, 1] > corners[top, 1]:
-            top = k
-    first, peak = corners[top, 0], corners[top, 1]
+    top = int(corners[:, 1].argmax())
+    first, peak = corners[top]
     # Of corners on a straight line but for rounding only the ends are wanted.
-    hull = upper_hull(corners[:top, 0].copy(), corners[:top, 1].copy(), first, peak, False)
-    begin = top + 1
-    while begin < len(corners) and corners[begin, 1] <= start and corners[begin, 1] < peak:
-        begin += 1
-    front = np.empty((len(corners) - begin + 1, 2))
-    front[:-1] = corners[begin:]
-    front[-1, 0], front[-1, 1] = first, peak
+    hull = upper_hull(corners[:top, 0], corners[:top, 1], first, peak, False)
+    # Only throughputs up to the start's are left out, and never the peak's own: they rise from right to left.
+    begin = top + 1 + int(np.count_nonzero((corners[top + 1 :, 1] <= start) & (corners[top + 1 :, 1] < peak)))
+    front = np.concatenate([corners[begin:], corners[top : top + 1]])
     return hull, front[:-1] if len(front) > 1 and front[-2, 1] == peak else front  # a plateau has its own end
 
 
@@ -152,100 +188,37 @@ def pareto_front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: 
     Throughput rises strictly while intensity falls; the last point is the peak. Samples left of the peak or at
     infinity play no part; give only those above the best sample at infinity.
     """
-    order = np.argsort(-intensity)
-    return _front(intensity[order], throughput[order], peak_intensity, peak)
+    right = ((intensity > peak_intensity) & (intensity < np.inf)).nonzero()[0]
+    x, y = intensity.take(right), throughput.take(right)
+    order = x.argsort()[::-1]
+    x, y = _stairs(x.take(order), y.take(order))
+    front = np.empty((len(x) + 1, 2))
+    front[:-1, 0], front[:-1, 1], front[-1] = x, y, (peak_intensity, peak)
+    return front
 
 
-@njit(cache=True, nogil=True)
-def _front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
-    front = np.empty((len(intensity) + 1, 2))
-    size = 0
-    best = -1.0
-    for k in range(len(intensity)):
-        x, y = intensity[k], throughput[k]
-        if not peak_intensity < x < np.inf or y <= best:
-            continue
-        if size > 0 and front[size - 1, 0] == x:
-            size -= 1
-        front[size, 0], front[size, 1] = x, y
-        best = y
-        size += 1
-    front[size, 0], front[size, 1] = peak_intensity, peak
-    return front[: size + 1].copy()
-
-
-@njit(cache=True, nogil=True)
 def survey(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float, float, float, float, float]:
     """Return what one pass over samples tells.
 
     The finite peak, its first and last intensity, the best throughput at infinity (-1: no sample), and the lowest and
     highest finite intensity of samples with work (infinity and minus infinity where there is none).
     """
-    peak, first, last, start, lowest, highest = -1.0, np.inf, 0.0, -1.0, np.inf, -np.inf
-    for i in range(len(intensity)):
-        x, y = intensity[i], throughput[i]
-        if x == np.inf:
-            start = max(start, y)
-        elif y > 0.0:
-            if x < lowest:
-                lowest = x
-            if x > highest:
-                highest = x
-            if y > peak:
-                peak, first, last = y, x, x
-            elif y == peak:
-                first = min(first, x)
-                last = max(last, x)
-    return peak, first, last, start, lowest, highest
-
-
-@njit(cache=True, nogil=True)
-def _undominated(
-    intensity: np.ndarray, throughput: np.ndarray, first: float, last: float, lowest: float, highest: float
-) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return intensity and throughput of the samples that may lie on the left hull, and on the right front.
-
-    A sample left of the peak is below the hull if one of lower intensity has at least its throughput, or one of higher
-    intensity more throughput per intensity; one right of it is off the front if one of higher intensity has at least
-    its throughput. Buckets by the bits of the intensity, which rise with its logarithm, decide most cases without
-    sorting; samples of one bucket are left for the sort.
-    """
-    if len(intensity) <= _FEW:
-        left = np.flatnonzero((intensity > 0.0) & (intensity < first) & (throughput > 0.0))
-        right = np.flatnonzero((intensity > last) & (intensity < np.inf) & (throughput > 0.0))
-        return (intensity[left], throughput[left]), (intensity[right], throughput[right])
-    bits = intensity.view(np.int64)
-    ends = np.array([max(lowest, 0.0), highest]).view(np.int64)
-    low, shift = ends[0], np.int64(0)
-    while (ends[1] - low) >> shift >= _BUCKETS:
-        shift += 1
-    best = np.full(_BUCKETS + 2, -1.0)
-    for i in range(len(bits)):
-        if 0.0 < intensity[i] < np.inf:
-            bucket = min(max((bits[i] - low) >> shift, 0), _BUCKETS - 1) + 1
-            best[bucket] = max(best[bucket], throughput[i])
-    edges = np.fmin(((np.arange(_BUCKETS + 2) << shift) + low).view(np.float64), highest)
-    below, above, slope = np.zeros(_BUCKETS + 2), np.zeros(_BUCKETS + 2), np.zeros(_BUCKETS + 2)
-    for b in range(1, _BUCKETS + 2):
-        below[b] = max(below[b - 1], best[b - 1])
-        mirrored = _BUCKETS + 1 - b
-        above[mirrored] = max(above[mirrored + 1], best[mirrored + 1])
-        slope[mirrored] = max(slope[mirrored + 1], best[mirrored + 1] / edges[mirrored + 1] * _CERTAINLY)
-    left = np.empty(len(bits), dtype=np.int64)
-    right = np.empty(len(bits), dtype=np.int64)
-    n_left, n_right = 0, 0
-    for i in range(len(bits)):
-        x, y = intensity[i], throughput[i]
-        bucket = min(max((bits[i] - low) >> shift, 0), _BUCKETS - 1) + 1
-        if x < first:
-            if y > below[bucket] and y >= slope[bucket] * x:
-                left[n_left] = i
-                n_left += 1
-        elif last < x < np.inf and y > above[bucket]:
-            right[n_right] = i
-            n_right += 1
-    left, right = left[:n_left], right[:n_right]
-    return (intensity[left], throughput[left]), (intensity[right], throughput[right])
+    x, y, start = intensity, throughput, -1.0
+    if not len(x):
+        return -1.0, np.inf, 0.0, start, np.inf, -np.inf
+    # argmax is faster than max.
+    if x[x.argmax()] == np.inf:
+        start = float(y.max(where=x == np.inf, initial=-1.0))
+        finite = (x < np.inf).nonzero()[0]
+        x, y = x.take(finite), y.take(finite)
+    if len(y) and y[y.argmin()] <= 0.0:
+        working = (y > 0.0).nonzero()[0]
+        x, y = x.take(working), y.take(working)
+    if not len(y):
+        return -1.0, np.inf, 0.0, start, np.inf, -np.inf
+    peak = y[y.argmax()]
+    at = x.take((y == peak).nonzero()[0])
+    return float(peak), float(at.min()), float(at.max()), start, float(x[x.argmin()]), float(x[x.argmax()])
 
 
 def _join(hull: np.ndarray, front: np.ndarray, chain: np.ndarray, corner: float, peak: float) -> np.ndarray:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numba import njit
 
 from perfkit.errors import DataError
+from perfkit.fitters.machine_code import compiled
 from perfkit.fitters.spire.roofline import corners_of, survey
 from perfkit.samples.fleet import Key, Piece
 from perfkit.samples.parts import by_event
@@ -77,18 +77,14 @@ def summarise(intensity: np.ndarray, throughput: np.ndarray, counted: Sequence[i
     )
 
 
-@njit(cache=True, nogil=True)
 def _range_of_rates(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float]:
     """Return the lowest and highest number of events per time; NaN once they vary, or are not known."""
-    slowest, fastest = (np.inf, -np.inf) if len(intensity) else (np.nan, np.nan)
-    for i in range(len(intensity)):
-        if not 0.0 < intensity[i] < np.inf:
-            return np.nan, np.nan
-        rate = throughput[i] / intensity[i]
-        slowest, fastest = min(slowest, rate), max(fastest, rate)
-        if fastest - slowest > _SAME_RATE * fastest:  # no further sample changes that
-            return np.nan, np.nan
-    return slowest, fastest
+    if len(intensity) > _SEVERAL and np.isnan(_range_of_rates(intensity[:_SEVERAL], throughput[:_SEVERAL])[0]):
+        return np.nan, np.nan  # most vary at once
+    if not len(intensity) or intensity.min() <= 0.0 or intensity.max() == np.inf:
+        return np.nan, np.nan
+    rates = throughput / intensity
+    return _rates(float(rates.min()), float(rates.max()))
 
 
 def _rates(slowest: float, fastest: float) -> tuple[float, float]:
@@ -186,7 +182,7 @@ class _Sieve:
     ) -> None:
         done = 0
         while done < len(count):
-            self.fill, done = _sift(
+            self.fill, done = compiled(_sift)(
                 time, work, throughput, count, running, min_running, done, self.tally, self.ranges, self.tables,
                 self.buffer, self.fill,
             )  # fmt: skip
@@ -199,7 +195,7 @@ class _Sieve:
             self.buffer = np.empty((2 * len(self.buffer), 2))
         self.fill = len(corners)
         self.buffer[: self.fill] = corners
-        _look_up(corners, self.tables)
+        compiled(_look_up)(corners, self.tables)
 
     def summary(self) -> EventSummary:
         best, lowest, highest, slowest, fastest, _ = self.ranges.tolist()
@@ -210,7 +206,6 @@ class _Sieve:
         return EventSummary(corners, best, (used, missing, empty, left_out), lowest, highest, *rates)
 
 
-@njit(cache=True, nogil=True)
 def _sift(
     time: np.ndarray,
     work: np.ndarray,
@@ -281,7 +276,6 @@ def _sift(
     return fill, stopped
 
 
-@njit(cache=True, nogil=True)
 def _fate(time: float, work: float, count: float, too_short: bool) -> int:
     """Return why a sample is not used, in the order of `points._fates`."""
     if np.isnan(time) or np.isnan(work) or np.isnan(count):
@@ -291,7 +285,6 @@ def _fate(time: float, work: float, count: float, too_short: bool) -> int:
     return _EMPTY if work == 0.0 else _NO_TIME
 
 
-@njit(cache=True, nogil=True)
 def _watch_rate(ranges: np.ndarray, x: float, p: float) -> None:
     """Follow the range of events per time until it is seen that it varies: it can only become wider."""
     if not 0.0 < x < np.inf:
@@ -305,7 +298,6 @@ def _watch_rate(ranges: np.ndarray, x: float, p: float) -> None:
         ranges[5] = 1.0
 
 
-@njit(cache=True, nogil=True)
 def _look_up(corners: np.ndarray, tables: np.ndarray) -> None:
     """Fill in, for each bucket, a line below the hull, the best to the right of the bucket, and the best in it."""
     tables[0], tables[1] = 0.0, 0.0
@@ -337,7 +329,6 @@ def _look_up(corners: np.ndarray, tables: np.ndarray) -> None:
         level[b] = here - slope[b] * edges[b]
 
 
-@njit(cache=True, nogil=True)
 def _height(corners: np.ndarray, k: int, x: float) -> float:
     """Return the hull's height at x; corner k is the first one at or right of x, or the peak."""
     if x >= corners[k, 0]:
