@@ -162,6 +162,9 @@ def paths_of(given: Any, where: str) -> list[str | Path]:
     SettingError
         Something else was given.
     """
+    if hasattr(given, "to_parquet"):  # a DataFrame, or results: their parts are no paths
+        made = "Samples.from_frame and Samples.from_counts make samples of a table"
+        raise SettingError(f"{where} takes a path or several; found {type(given).__name__}. {made}")
     paths = [given] if isinstance(given, str | Path) else list(given) if isinstance(given, Iterable) else [given]
     for each in paths:
         if not isinstance(each, str | Path):

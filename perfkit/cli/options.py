@@ -130,7 +130,8 @@ def ends_in(*suffixes: str) -> Callable[[typer.Context, Path | None], Path | Non
             return None
         if suffixes and path.suffix not in suffixes:
             named = f"--{path.suffix.removeprefix('.')}"
-            other = any(named in option.opts for option in ctx.command.params)
+            # Not --json and the like, which are flags and take no file.
+            other = any(named in option.opts and not getattr(option, "is_flag", False) for option in ctx.command.params)
             hint = f"; {named} {path} writes such a file" if other else ""
             raise typer.BadParameter(f"expected a name that ends in {' or '.join(suffixes)}; found {str(path)!r}{hint}")
         if path.is_dir():

@@ -51,8 +51,8 @@ def rank_command(
         typer.Option(
             "--save-model",
             metavar="FILE",
-            help="Write the model (.json or .parquet).",
-            callback=options.ends_in(".json", ".parquet"),
+            help="Write the model (.spire, .json or .parquet).",
+            callback=options.ends_in(".spire", ".json", ".parquet"),
         ),
     ] = None,
     time_event: options.TimeEvent = "",
@@ -133,7 +133,9 @@ def _model(train: list[str], saved: Path | None, time_event: str, work_event: st
         raise SettingError("give either --train FILE... or --model FILE")
     if saved is not None:
         if not saved.is_file():
-            raise SettingError(f"no file {str(saved)!r} with a model; save one with --save-model")
+            raise SettingError(
+                f"no file {str(saved)!r} with a model; save one with --save-model, or make one with perfkit spire train"
+            )
         return SpireModel.load(saved)
     samples = open_samples(train, memory=True, time_event=time_event, work_event=work_event)
     if len(samples.runs) == 1:

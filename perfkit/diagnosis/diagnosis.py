@@ -213,7 +213,9 @@ class Diagnosis(Summarised):
         What comes before the bottleneck of the function or of a single thread: that the run waits for other threads,
         that these write one line by turns, or have uneven work.
     doubts : tuple of str
-        Why this may not be the function to explain: the run was stopped, or spends its time elsewhere.
+        Why this may not be the function to explain: the run spends its time elsewhere, say.
+    later : str
+        That the run was stopped, and what it does later was not seen; "" where it was watched to its end.
 
     Examples
     --------
@@ -239,6 +241,7 @@ class Diagnosis(Summarised):
     threads: tuple[str, ...] = ()
     first: str = ""
     doubts: tuple[str, ...] = ()
+    later: str = ""
 
     @property
     def kind(self) -> Kind:
@@ -574,7 +577,7 @@ class Diagnosis(Summarised):
     def headline(self) -> str:
         """Say in one sentence what holds the function back, and where; before it `first`, and what the `doubt` is."""
         doubt = self.doubt[:1].upper() + self.doubt[1:]
-        return ". ".join(filter(None, (self.first, doubt, self._cause(), *self.threads[:1])))
+        return ". ".join(filter(None, (self.first, doubt, self._cause(), *self.threads[:1], self.later)))
 
     def _cause(self) -> str:
         top, at = self.lines.iloc[0], self.line

@@ -137,6 +137,7 @@ def why(
     >>> print(pk.why("./solver", arguments=["grid.txt"]))  # doctest: +SKIP
     """
     of_extra("pandas")  # before the program has run, not after
+    Microarchitecture.load(core)  # a name that is none is refused at once
     if callable(program):
         return _of_function(program, arguments, core, limit)
     path, words, say = Path(program).absolute(), tuple(map(str, arguments)), say or (lambda _: None)
@@ -286,7 +287,7 @@ class _Inquiry:
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
             first=". ".join(filter(None, (_waiting(found), team.first if team is not None else ""))),
-            doubts=tuple(self._doubts(found, trace, measured)),
+            doubts=tuple(self._doubts(found, trace, measured)), later=self._later(found),
         )  # fmt: skip
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
@@ -711,7 +712,9 @@ class _Inquiry:
             kernel=max(run.kernel for run in whole),
         ), ""
 
-    def _sampled_quietly(self, found: Profile | None, trace: Trace, simulated: float, recorded: int) -> Measured | None:
+    def _sampled_quietly(
+        self, found: Profile | None, trace: Trace, simulated: float, recorded: int = 0
+    ) -> Measured | None:
         """Return `_by_samples`; of two runs the quicker, where the first was far slower than what is simulated.
 
         The first run is beside what compiles the simulators, and whatever else a processor's other thread does.
@@ -792,11 +795,6 @@ class _Inquiry:
         """Yield why another function than the one that nobody asked for may be what takes the time."""
         if self.asked or found is None:
             return
-        if found.ended.startswith(STOPPED):
-            yield (
-                f"the run was {found.ended}, and what it does later was not seen (--timeout {10 * self.seconds:g} "
-                "watches it longer)"
-            )
         if self.bare and (measured is None or measured.samples):  # else what was timed says it
             yield (
                 "uncertain: its calls are so short that what calls them decides how long they take, and they were "
@@ -807,6 +805,15 @@ class _Inquiry:
         if covered < _SMALL and covered < 1 - covered - waits:
             elsewhere = _elsewhere(found, {name for name in trace.code.function if name})
             yield f"what is explained has only {covered:.1%} of the run{elsewhere}"
+
+    def _later(self, found: Profile | None) -> str:
+        """Say that the run was stopped before its end, where nobody named the function."""
+        if self.asked or found is None or not found.ended.startswith(STOPPED):
+            return ""
+        return (
+            f"The run was {found.ended}, and what it does later was not seen (--timeout {10 * self.seconds:g} watches "
+            "it longer)"
+        )
 
     def _look(
         self, found: Profile | None, hot: HotFunction, timed: list[CallTimes], calls: Calls, trace: Trace

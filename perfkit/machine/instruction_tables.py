@@ -100,6 +100,11 @@ class InstructionTables:
             Whether a trace's forms that no table knows are looked up with an installed ``llvm-mca`` (LLVM 21 or
             later) when they are met; they get their class's default otherwise.
         """
+        if isinstance(core, str | Path):
+            raise SettingError(
+                f"InstructionTables.load takes a Microarchitecture; found {type(core).__name__}: "
+                "Microarchitecture.load finds one by its name"
+            )
         layers = []
         if isinstance(overrides, str | Path):
             layers.append(read_overlay(overrides, "user", core))

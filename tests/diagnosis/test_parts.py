@@ -618,7 +618,7 @@ def test_of_two_sampled_runs_the_quicker_counts_where_the_first_was_far_slower(m
     asked = inquiry()
     asked.spent = {}
     runs = {"first": 3000.0, "second": 1100.0}
-    monkeypatch.setattr(asked, "_by_samples", lambda run, _: Measured(runs[run], runs[run], 0, 0, samples=150))
+    monkeypatch.setattr(asked, "_by_samples", lambda run, *_: Measured(runs[run], runs[run], 0, 0, samples=150))
     monkeypatch.setattr(asked, "_profile", lambda: "second")
     trace = pk.datasets.load("traces/fig1a")
     assert asked._sampled_quietly("first", trace, 1000.0).cycles == 1100.0

@@ -47,7 +47,9 @@ def right_chain(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarr
     room = n * (n + 1) // 2
     if n > _MANY:
         x, y, chain, whence = intensity, throughput, np.empty(n, dtype=np.int32), np.empty(room, dtype=np.int32)
-        length, corner, error = compiled(_search)(x, y, np.empty(room), np.empty(room), whence, np.ones_like(chain), chain)
+        length, corner, error = compiled(_search)(
+            x, y, np.empty(room), np.empty(room), whence, np.ones_like(chain), chain
+        )
     else:
         x, y, chain, whence = intensity.tolist(), throughput.tolist(), [0] * n, [0] * room
         length, corner, error = _search(x, y, [0.0] * room, [0.0] * room, whence, [1] * n, chain)

@@ -134,7 +134,8 @@ class Gus:
         """
         if not isinstance(trace, Trace):
             raise SettingError(
-                f"Gus.run takes a Trace; found {type(trace).__name__}: record one with perfkit.Tracer, or open a file "
+                f"Gus.run takes a Trace; found {type(trace).__name__}: record one with perfkit.collectors.Tracer, "
+                "or open a file "
                 "with perfkit.Trace.load"
             )
         program = self.program(trace)
