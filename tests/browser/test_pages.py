@@ -76,7 +76,8 @@ def test_controls_that_need_a_kernel_are_grey_and_out_of_reach(page: Any, saved:
     title = view.locator(".pk-title").nth(1).inner_text()
     bar = page.locator(".bqplot rect.bar").nth(4).bounding_box()
     page.mouse.click(bar["x"] + 5, bar["y"] + 5)
-    assert page.locator(".bqplot rect.bar").nth(4).evaluate("b => getComputedStyle(b).pointerEvents") == "none"
+    tall = "all => all.filter(one => one.getBoundingClientRect().height > 0).length"
+    assert page.locator(".bqplot_tooltip_div").evaluate_all(tall) == 0  # whose words are a kernel's
     strip = page.locator(".bqplot rect.overlay").first  # a brush that is drawn chooses nothing without a kernel
     assert strip.count() == 1
     box = strip.bounding_box()
@@ -89,6 +90,17 @@ def test_controls_that_need_a_kernel_are_grey_and_out_of_reach(page: Any, saved:
     assert page.locator(".bqplot rect.selection").evaluate_all(drawn) == 0
     assert view.locator(".pk-title").nth(1).inner_text() == title
     assert page.failures == []
+
+
+def test_a_bar_tells_its_name_and_value_under_the_pointer(page: Any, saved: Path):
+    """Without a kernel, bars had no hover."""
+    page.goto(saved.as_uri())
+    bar = page.locator(".bqplot rect.bar").nth(2)
+    page.wait_for_function("() => document.querySelectorAll('.bqplot rect.bar title').length === 12", timeout=30_000)
+    over = "([x, y]) => document.elementFromPoint(x, y)?.querySelector('title')?.textContent"
+    bar.scroll_into_view_if_needed()
+    box = bar.bounding_box()
+    assert page.evaluate(over, [box["x"] + 5, box["y"] + 5]) == "3. longest_lat_cache.miss: 0.9701"
 
 
 def test_a_tree_keeps_the_node_that_stands_below_it(page: Any, tmp_path: Path):

@@ -142,16 +142,29 @@
       view.prepend(line);
     }
   };
+  // A bar's name and value, which a kernel would write into a tooltip.
+  const told = ({ x, y }) => `${x}: ${Number(y.toPrecision(4))}`;
+  const entitle = () => {
+    for (const bar of document.querySelectorAll('.pk-view .bqplot rect.bar')) {
+      if (bar.__data__?.y == null) continue; // not drawn yet
+      if (!bar.querySelector('title')) bar.append(document.createElementNS('http://www.w3.org/2000/svg', 'title'));
+      const title = bar.querySelector('title'), text = told(bar.__data__);
+      if (title.textContent !== text) title.textContent = text;
+    }
+  };
   // Views come one after the other, and draw themselves anew.
+  const ACTS = ['click', 'keydown'], HOVERS = ['mouseover', 'mousemove'];
   const stillness = () => {
-    for (const act of ['click', 'keydown']) {
-      document.addEventListener(act, (event) => { if (event.target.closest?.('.pk-tree')) event.stopPropagation(); }, true);
+    for (const act of [...ACTS, ...HOVERS]) {
+      const still = ACTS.includes(act) ? '.pk-tree, rect.bar' : 'rect.bar'; // a tooltip's words are the kernel's
+      document.addEventListener(act, (event) => { if (event.target.closest?.(still)) event.stopPropagation(); }, true);
     }
     let soon = 0;
     new MutationObserver(() => {
-      soon ||= requestAnimationFrame(() => { soon = 0; quieten(); });
+      soon ||= requestAnimationFrame(() => { soon = 0; quieten(); entitle(); });
     }).observe(document.body, { childList: true, subtree: true });
     quieten();
+    entitle();
   };
   const start = () => show().catch((error) => {
     document.body.dataset.widgets = 'failed';
