@@ -30,10 +30,12 @@ SMALLEST = 7.5  # pixels on the page, of a text in a picture
 KERNEL = (
     "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
 )
-ERROR = '[data-mime-type="application/vnd.jupyter.error"]'
-RAN = f"""() => document.querySelector('{ERROR}') ||
+# The outputs that say that a cell failed; on the page, JupyterLab marks them as it marks warnings.
+ERROR = """window.jupyterapp.shell.currentWidget.content.widgets.flatMap(
+    cell => cell.model.outputs?.toJSON() ?? []).find(output => output.output_type === 'error')"""
+RAN = f"""() => {ERROR} ||
     [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /\\d/.test(p.textContent))"""
-FAILED = f"() => document.querySelector('{ERROR}')?.textContent.slice(-400)"
+FAILED = f"() => {{ const one = {ERROR}; return one && `${{one.ename}}: ${{one.evalue}}`.slice(0, 400); }}"
 TO_THE_TOP = """() => {
     const scroller = document.querySelector('.jp-WindowedPanel-outer');
     if (scroller) scroller.scrollTop = 0;
@@ -94,7 +96,7 @@ def look_at_notebook(
     _listen(page, seen)
     try:
         lab.pictures()  # those of the notebook before
-        _run(page, lab, notebook, timeout)
+        run_all(page, lab, notebook, timeout)
         drawn = lab.pictures()
         for theme in THEMES:
             _theme(page, theme)
@@ -196,7 +198,8 @@ def _listen(page: Any, seen: Seen) -> None:
     page.on("request", lambda r: None if r.url.startswith(own) else seen.elsewhere.append(r.url))
 
 
-def _run(page: Any, lab: Lab, notebook: str, timeout: float) -> None:
+def run_all(page: Any, lab: Lab, notebook: str, timeout: float) -> None:
+    """Open a notebook and run its cells; a cell that fails is an AssertionError with what it raised."""
     page.goto(lab.address(notebook), timeout=60_000)
     page.wait_for_selector(IDLE, timeout=60_000)
     page.wait_for_function(KERNEL, timeout=60_000)

@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from tests.browser.inked import Eye, of_axes
-from tests.browser.lab import ROOT
-from tests.browser.look import CANVAS, EYE, in_pictures, operate_all
+from tests.browser.lab import ROOT, Lab
+from tests.browser.look import CANVAS, EYE, in_pictures, operate_all, run_all
 
 pytestmark = pytest.mark.browser
 
@@ -205,6 +206,21 @@ def test_an_answer_is_looked_at_also_where_the_kernel_is_slow(browser: Any):
     operate_all(page)  # what is committed stays so
     assert page.get_by_text("seen").count() == 1
     page.close()
+
+
+def test_a_cell_that_fails_is_told_at_once(browser: Any, tmp_path: Path):
+    """It waited its whole time: the page tells no error from a warning."""
+    lab = Lab(tmp_path / "lab")
+    page = browser.new_page()
+    try:
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in ("1 / 0", "2")])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(notebook, lab.notebooks / "fails.ipynb")
+        with pytest.raises(AssertionError, match=r"fails\.ipynb: ZeroDivisionError: division by zero"):
+            run_all(page, lab, "fails.ipynb", 60_000)
+    finally:
+        page.close()
+        lab.stop()
 
 
 def test_a_notebook_without_its_pictures_is_told(tmp_path: Path):
