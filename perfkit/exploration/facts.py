@@ -22,6 +22,13 @@ _COUNTS_SLOTS = re.compile(
     r"xeon.*(?:platinum|gold|silver) [3-9][345]\d\d(?!h)"
 )
 _HYBRID = re.compile(r"alder ?lake|raptor ?lake|meteor ?lake|arrow ?lake|core\(tm\) ultra|1[234]th gen intel\(r\) core")
+# Skylake's names of events do not hold for what came before it.
+_BEFORE_SKYLAKE = re.compile(
+    r"sandy|ivy ?bridge|haswell|broadwell|e[357]-\d{4}[a-z]?\b(?! ?v[56])|core\(tm\) i\d-[2-5]\d{3}[a-z]*"
+)
+# Those of AMD's and Arm's that count empty slots of dispatch: since Zen 4, and since Neoverse V1 and N2.
+_AMD_SLOTS = re.compile(r"zen ?[45]|genoa|bergamo|turin|epyc(?:\(tm\))? 9\d{3}|ryzen .*\b[789]\d{3}")
+_ARM_SLOTS = re.compile(r"neoverse[ -]?(?:v\d|n[2-9])|cortex[ -]?(?:x\d|a7[18]\d*|a7[2-9]\d)|graviton ?[34]|grace")
 _IDLE = 1e7  # cycles a second; cores run at a thousand million and more
 
 
@@ -48,7 +55,10 @@ def facts(samples: Samples) -> dict[str, str]:
 
 
 def processor_of(samples: Samples) -> tuple[str, str]:
-    """Return a processor's family (intel, intel-hybrid, intel-topdown, amd, arm or "") and what it is, in words."""
+    """Return a processor's family and what it is, in words.
+
+    Families are intel, intel-before (Skylake), intel-hybrid, intel-topdown, amd, amd-slots, arm, arm-slots, or "".
+    """
     said = " ".join(samples.runs["parameters"]).lower() + " " + " ".join(samples.runs["host"]).lower()
     names = [str(e).lower() for e in samples.table["event"].cat.categories]
     named = _named(samples)
@@ -74,14 +84,20 @@ def processor_of(samples: Samples) -> tuple[str, str]:
     for family, prefixes in starts.items():
         if any(n.startswith(prefixes) and not (family == "arm" and n.startswith("inst_retired.")) for n in names):
             vendor = {"amd": "AMD", "arm": "Arm"}.get(family, "Intel")
+            if any(n.startswith(("de_no_dispatch_per_slot", "stall_slot")) for n in names):
+                family = f"{family}-slots"
             return family, f"{vendor}, by the names of its events" + (f" ({named})" if named else "")
     return "", named or "not named in the dump"
 
 
 def _generation(family: str, named: str) -> str:
-    """Return the family of a processor's events: Intel's differ by what counts its issue slots."""
+    """Return the family of a processor's events: they differ by what counts the slots of issue or dispatch."""
+    if family in ("amd", "arm"):
+        return f"{family}-slots" if (_AMD_SLOTS if family == "amd" else _ARM_SLOTS).search(named) else family
     if family != "intel":
         return family
+    if _BEFORE_SKYLAKE.search(named):
+        return "intel-before"
     return "intel-hybrid" if _HYBRID.search(named) else "intel-topdown" if _COUNTS_SLOTS.search(named) else family
 
 

@@ -13,13 +13,20 @@ _TOPDOWN: dict[str, tuple[str, ...]] = {
     "intel": (
         "uops_issued.any", "uops_retired.retire_slots", "idq_uops_not_delivered.core", "int_misc.recovery_cycles",
     ),
-    "amd": ("ex_ret_ops", "de_src_op_disp.all", "de_no_dispatch_per_slot.no_ops_from_frontend"),
-    "arm": ("stall_slot_frontend", "stall_slot_backend", "op_retired", "op_spec"),
+    "amd-slots": ("ex_ret_ops", "de_src_op_disp.all", "de_no_dispatch_per_slot.no_ops_from_frontend"),
+    "arm-slots": ("stall_slot_frontend", "stall_slot_backend", "op_retired", "op_spec"),
 }  # fmt: skip
 _GPU = ("sm__", "smsp__", "gpc__", "gpu__", "l1tex__", "lts__", "dram__")  # Nsight Compute's
 _MISSES: dict[str, tuple[str, ...]] = {
     "intel": ("branch-misses", "mem_load_retired.l1_miss", "mem_load_retired.l2_miss", "mem_load_retired.l3_miss"),
-    "amd": ("branch-misses", "L1-dcache-load-misses", "ls_dmnd_fills_from_sys.mem_io_local", "iTLB-load-misses"),
+    "intel-before": (
+        "branch-misses",
+        "mem_load_uops_retired.l1_miss",
+        "mem_load_uops_retired.l2_miss",
+        "mem_load_uops_retired.l3_miss",
+    ),
+    # The kernel's own names: those of AMD's fills differ from Zen to Zen, and perf stops at one that is not there.
+    "amd": ("branch-misses", "L1-dcache-load-misses", "cache-misses", "dTLB-load-misses", "iTLB-load-misses"),
     "arm": ("branch-misses", "l1d_cache_refill", "l2d_cache_refill", "ll_cache_miss_rd", "l1i_cache_refill"),
 }
 

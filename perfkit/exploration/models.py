@@ -31,7 +31,7 @@ _DEFAULT = "skylake_x"
 
 def nearest_core(family: str) -> str:
     """Return the simulated core that is nearest to a family of processors."""
-    return _CORES.get(family, _DEFAULT)
+    return _CORES.get(family, _CORES.get(family.partition("-")[0], _DEFAULT))
 
 
 def simulated_model(samples: Samples, family: str) -> SpireModel | None:

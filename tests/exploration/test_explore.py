@@ -1,6 +1,7 @@
 """A first look at unknown dumps: right, never empty-handed, and honest about what it does not know."""
 
 import contextlib
+import dataclasses
 import html.parser
 import json
 import re
@@ -212,6 +213,7 @@ def test_fewer_events_at_a_time_are_fewer(tmp_path):
     [
         ("cpu_core/branch-misses/", "intel-hybrid"),
         ("ex_ret_brn_misp", "amd"),
+        ("de_no_dispatch_per_slot.no_ops_from_frontend", "amd-slots"),
         ("armv8_pmuv3_0/l1d_cache_refill/", "arm"),
         ("topdown-retiring", "intel-topdown"),
         ("uops_issued.any", "intel"),
@@ -222,8 +224,43 @@ def test_the_processor_is_told_by_its_events_and_gets_its_own_line(tmp_path, eve
     samples = pk.read_samples(dump(tmp_path, "d.csv", n=5, events={event: np.arange(1, 6)}))
     assert processor_of(samples)[0] == family
     line = " ".join(pk.explore(samples).measure_next)
-    own = {"amd": "ex_ret_ops", "arm": "stall_slot_backend", "intel": "idq_uops_not_delivered.core"}
+    own = {
+        "amd": "dTLB-load-misses",
+        "amd-slots": "de_src_op_disp.all",
+        "arm": "ll_cache_miss_rd",
+        "intel": "idq_uops_not_delivered.core",
+    }
     assert own.get(family, "branch" if not family else "cycles") in line or family in ("intel-hybrid", "intel-topdown")
+
+
+@pytest.mark.parametrize(
+    ("processor", "family"),
+    [
+        ("Intel(R) Core(TM) i7-4770 CPU @ 3.40GHz", "intel-before"),
+        ("Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz", "intel-before"),
+        ("Intel(R) Xeon(R) CPU E3-1230 v5 @ 3.40GHz", "intel"),
+        ("Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz", "intel"),
+        ("Intel(R) Xeon(R) Gold 6154 CPU @ 3.00GHz", "intel"),
+        ("Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz", "intel-topdown"),
+        ("Intel(R) Xeon(R) Platinum 8480+", "intel-topdown"),
+        ("12th Gen Intel(R) Core(TM) i7-12700K", "intel-hybrid"),
+        ("AMD EPYC 7763 64-Core Processor", "amd"),
+        ("AMD EPYC 9654 96-Core Processor", "amd-slots"),
+        ("AMD Ryzen 9 5950X 16-Core Processor", "amd"),
+        ("AMD Ryzen 9 7950X 16-Core Processor", "amd-slots"),
+        ("ARM Neoverse-N1", "arm"),
+        ("ARM Neoverse-V2", "arm-slots"),
+    ],
+)
+def test_the_processor_that_a_dump_names_decides_which_events_there_are(tmp_path, processor, family):
+    """perf stops at the first event that a processor does not have, and counts nothing."""
+    samples = pk.read_samples(dump(tmp_path, "d.csv", n=5))
+    named = dataclasses.replace(samples, runs=samples.runs.assign(parameters=json.dumps({"cpu": processor})))
+    assert processor_of(named) == (family, processor)
+    line = " ".join(pk.explore(named).measure_next)
+    assert ("mem_load_uops_retired.l3_miss" in line) == (family == "intel-before")
+    assert ("de_no_dispatch" in line or "stall_slot" in line) == family.endswith("-slots")
+    assert ("idq_uops_not_delivered.core" in line) == (family in ("intel", "intel-before"))
 
 
 def test_spire_takes_the_users_model_and_labels_the_simulated_one(tmp_path):
@@ -553,7 +590,7 @@ def test_usual_costs_are_known_under_the_names_of_other_tools(tmp_path, event):
         ("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz", "intel"),
         ("Intel(R) Xeon(R) Platinum 8380H CPU @ 2.90GHz", "intel"),
         ("12th Gen Intel(R) Core(TM) i7-12700K", "intel-hybrid"),
-        ("AMD EPYC 9354", "amd"),
+        ("AMD EPYC 9354", "amd-slots"),
     ],
 )
 def test_the_generation_of_a_named_processor_chooses_its_events(tmp_path, name, family):
