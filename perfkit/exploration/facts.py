@@ -22,6 +22,7 @@ _COUNTS_SLOTS = re.compile(
     r"xeon.*(?:platinum|gold|silver) [3-9][345]\d\d(?!h)"
 )
 _HYBRID = re.compile(r"alder ?lake|raptor ?lake|meteor ?lake|arrow ?lake|core\(tm\) ultra|1[234]th gen intel\(r\) core")
+_MOST_IPC = 16
 _IDLE = 1e7  # cycles a second; cores run at a thousand million and more
 
 
@@ -102,7 +103,7 @@ def quality(samples: Samples) -> list[str]:
     told = [
         *[n.partition(": caution: ")[2] for n in samples.notes if ": caution: " in n],
         *_modes(samples),
-        *([told] if (told := idle(samples)) else []),
+        *[each for each in (idle(samples), impossible(samples)) if each],
         *_other_cores(samples),
         *_aliases(samples),
         *_multiplexing(samples),
@@ -137,6 +138,19 @@ def idle(samples: Samples) -> str:
     )
 
 
+def impossible(samples: Samples) -> str:
+    """Return a warning where more instructions a cycle ended than any core can end; "" otherwise."""
+    axes = (
+        normalise(samples.time_event) in set(TIME_EVENTS) - {"seconds"} and normalise(samples.work_event) in WORK_EVENTS
+    )
+    if not axes or "__" in samples.work_event or not _MOST_IPC < samples.throughput() < np.inf:
+        return ""
+    return (
+        f"no core ends more than {_MOST_IPC:g} instructions a cycle. {samples.time_event} and {samples.work_event} are "
+        "not of one scale, or not of one program: nothing that follows from them holds"
+    )
+
+
 def _modes(samples: Samples) -> list[str]:
     return mode_cautions(samples.time_event, samples.work_event, samples.events)
 
@@ -154,7 +168,7 @@ def _aliases(samples: Samples) -> list[str]:
 
 def _multiplexing(samples: Samples) -> list[str]:
     running = samples.table.groupby("event", observed=True)["running"].mean()
-    low = running[running < 0.95]
+    low = running[(running < 0.95) & (running > 0)]  # what was never counted is told so
     if not len(low):
         return []
     told = (
