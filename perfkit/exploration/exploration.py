@@ -277,7 +277,7 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
             f"cycles or instructions were not counted, so no method applies to the {samples.n_intervals:,} interval(s) "
             f"of {counted}{' and others' if len(samples.events) > 3 else ''}; see what to measure next.{label}"
         )
-    if 2 <= len(compared) <= 40 and (told := _joint(samples, compared)):
+    if not known.impossible(samples) and 2 <= len(compared) <= 40 and (told := _joint(samples, compared)):
         return told + label
     throughput = samples.throughput()
     if not np.isfinite(throughput):
@@ -292,7 +292,7 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
     amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {per_unit(samples.work_event, samples.time_event)}"
     if stand_in:
         amount = f"with {samples.time_event} as time and {samples.work_event} as work, {amount}"
-    if told := known.idle(samples):
+    if told := known.impossible(samples) or known.idle(samples):
         return f"{amount}: {told}.{label}"
     by_name = {t.method: t for t in tried}
     for trust in ("supported", "uncertain"):

@@ -29,6 +29,7 @@ _BEFORE_SKYLAKE = re.compile(
 # Those of AMD's and Arm's that count empty slots of dispatch: since Zen 4, and since Neoverse V1 and N2.
 _AMD_SLOTS = re.compile(r"zen ?[45]|genoa|bergamo|turin|epyc(?:\(tm\))? 9\d{3}|ryzen .*\b[789]\d{3}")
 _ARM_SLOTS = re.compile(r"neoverse[ -]?(?:v\d|n[2-9])|cortex[ -]?(?:x\d|a7[18]\d*|a7[2-9]\d)|graviton ?[34]|grace")
+_MOST_IPC = 16
 _IDLE = 1e7  # cycles a second; cores run at a thousand million and more
 
 
@@ -118,7 +119,7 @@ def quality(samples: Samples) -> list[str]:
     told = [
         *[n.partition(": caution: ")[2] for n in samples.notes if ": caution: " in n],
         *_modes(samples),
-        *([told] if (told := idle(samples)) else []),
+        *[each for each in (idle(samples), impossible(samples)) if each],
         *_other_cores(samples),
         *_aliases(samples),
         *_multiplexing(samples),
@@ -153,6 +154,19 @@ def idle(samples: Samples) -> str:
     )
 
 
+def impossible(samples: Samples) -> str:
+    """Return a warning where more instructions a cycle ended than any core can end; "" otherwise."""
+    axes = (
+        normalise(samples.time_event) in set(TIME_EVENTS) - {"seconds"} and normalise(samples.work_event) in WORK_EVENTS
+    )
+    if not axes or "__" in samples.work_event or not _MOST_IPC < samples.throughput() < np.inf:
+        return ""
+    return (
+        f"no core ends more than {_MOST_IPC:g} instructions a cycle. {samples.time_event} and {samples.work_event} are "
+        "not of one scale, or not of one program: nothing that follows from them holds"
+    )
+
+
 def _modes(samples: Samples) -> list[str]:
     return mode_cautions(samples.time_event, samples.work_event, samples.events)
 
@@ -170,7 +184,7 @@ def _aliases(samples: Samples) -> list[str]:
 
 def _multiplexing(samples: Samples) -> list[str]:
     running = samples.table.groupby("event", observed=True)["running"].mean()
-    low = running[running < 0.95]
+    low = running[(running < 0.95) & (running > 0)]  # what was never counted is told so
     if not len(low):
         return []
     told = (

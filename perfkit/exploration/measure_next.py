@@ -16,6 +16,10 @@ _TOPDOWN: dict[str, tuple[str, ...]] = {
     "amd-slots": ("ex_ret_ops", "de_src_op_disp.all", "de_no_dispatch_per_slot.no_ops_from_frontend"),
     "arm-slots": ("stall_slot_frontend", "stall_slot_backend", "op_retired", "op_spec"),
 }  # fmt: skip
+_NO_COUNTERS = (
+    "the machine has no counters (a virtual machine), or perf may not use them (/proc/sys/kernel/perf_event_paranoid). "
+    "Without counters: perfkit why -- ./program, perfkit asm, or valgrind --tool=cachegrind"
+)
 _GPU = ("sm__", "smsp__", "gpc__", "gpu__", "l1tex__", "lts__", "dram__")  # Nsight Compute's
 _MISSES: dict[str, tuple[str, ...]] = {
     "intel": ("branch-misses", "mem_load_retired.l1_miss", "mem_load_retired.l2_miss", "mem_load_retired.l3_miss"),
@@ -50,6 +54,8 @@ def advice(samples: Samples) -> list[str]:
     """Return ready commands, each with what it would tell; "" of events are those that the dump has already."""
     if any(e.startswith(_GPU) for e in samples.table["event"].cat.categories):
         return [f"more of this kernel's counters: ncu --csv --page raw --set full {_program(samples)}"]
+    if samples.table["count"].isna().all():
+        return [f"nothing was counted: {_NO_COUNTERS}"]
     out = []
     top, misses = wanted(samples, "topdown"), wanted(samples, "misses")
     program = _program(samples)

@@ -24,7 +24,7 @@ _PARAMETER = re.compile(
 # Names that count nothing, whether or not they change from row to row.
 _NEVER_COUNTED = re.compile(
     rf"^{_OF}"
-    r"(?:size|n|m|threads?|stride|seed|ranks|nodes|cores|cpus|procs|processes|unroll|order|dim|width|height|depth)$|"
+    r"(?:size|größe|groesse|taille|tamaño|n|m|threads?|stride|seed|ranks|nodes|cores|cpus|procs|processes|unroll|order|dim|width|height|depth)$|"
     r"^(?:pid|tid|tgid|ppid|pgid|rank|seed|uid|gid|(?:thread|process|core|cpu|gpu|queue|run)id|(?:\w+[ _-]+)+id|"
     r"row|(?:line|row|sample|record)(?:no| ?#)|line|rep|trial|repetition|iter|iteration|"
     r"(?:\w+[ _-])?(?:addr|address|ptr|pointer))$",

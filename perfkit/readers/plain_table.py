@@ -43,7 +43,7 @@ from perfkit.samples.clocks import (
     since_1970,
 )
 from perfkit.samples.divided import is_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, sounds_like_event
 
 NAME = "plain-table"
 TITLE = "tables of counts, wide or long (CSV, TSV, parquet)"
@@ -58,7 +58,17 @@ _KEYS = {
     "count": ("count", "value", "counter-value", "counter_value", "_value"),
     "time": ("time",),
     "work": ("work",),
-    "running": ("running",),
+    "running": (
+        "running",
+        "pcnt_running",
+        "pcnt-running",
+        "pct_running",
+        "pct-running",
+        "running_pct",
+        "running (%)",
+        "running_percent",
+        "percent_running",
+    ),
 }
 # Times, energies and amounts of data, whose counts may have fractions.
 _HAS_FRACTIONS = re.compile(
@@ -78,6 +88,7 @@ _PROBE_ROWS = 8
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
 _SURE = 9  # steps that must all go up before it is no accident
 _FEWEST_ALIKE, _MOST_COMPARED, _ALIKE = 10, 100_000, 0.2  # rows that are compared, and the share of identical ones
+_SAME_CLOCK = 0.7  # of the logarithm: a core's clock varies by less than twice
 _LARGE = 1e5  # counts that are never the same by chance
 _TIMES_OF_PERF = ("duration_time", "user_time", "system_time")
 _PART_OF_TIME = re.compile(r"user|sys|cpu|kernel|gpu|start|begin|end|stop", re.IGNORECASE)
@@ -495,7 +506,9 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     rest = [i for i in rest if i not in dates]
     of_keys = numbers(grid, [keys[k] for k in ("interval", "at", "seconds") if k in keys], report)
     values = numbers(grid, rest, report)
-    keys = _with_stamps(grid, keys, of_keys, report)
+    sweep = bool(varying_parameters(grid, values))
+    if not (sweep and "seconds" in keys and _is_length_in_sweep(grid, values, of_keys[keys["seconds"]])):
+        keys = _with_stamps(grid, keys, of_keys, report)
     text = [grid.names[i] for i in rest if i not in values]
     if text:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
@@ -757,12 +770,11 @@ def _take_clocks(
     totals = bool(axes) and all((np.diff(column[np.isfinite(column)]) >= 0).all() for column in axes)
     for i, column in sorted(values.items(), key=lambda c: is_name_of_beginning(grid.names[c[0]])):
         name = grid.names[i]
-        clock = (
-            None if name in report.asked.axes else clock_of(name, column, rises=rises(column, rows) if rows else None)
-        )
+        stamps = rises(column, rows) if rows else False if _is_length_in_sweep(grid, values, column) else None
+        clock = None if name in report.asked.axes else clock_of(name, column, rises=stamps)
         if clock is None:
             steps = None if name in report.asked.axes else _steady(column, totals)
-            if steps and not is_axis(name):
+            if steps and not is_axis(name) and not sounds_like_event(name):
                 taken[name] = "only ever rises, in even steps"
                 del rest[i]
             continue
@@ -788,6 +800,18 @@ def _take_clocks(
     if taken:
         report.note(f"columns that tell the time, no events: {', '.join(f'{n} ({w})' for n, w in taken.items())}")
     return rest, times
+
+
+def _is_length_in_sweep(grid: Grid, values: dict[int, np.ndarray], column: np.ndarray) -> bool:
+    """Whether rising times of rows that differ by a parameter are how long each took: cycles go with them.
+
+    Of time stamps, cycles go with their steps.
+    """
+    cycles = next((v for i, v in values.items() if normalise(grid.names[i]) in TIME_EVENTS[:-1]), None)
+    if cycles is None or len(column) <= 2 or not (np.diff(column, prepend=0.0) > 0).all() or not (cycles > 0).all():
+        return False
+    of_values, of_steps = np.ptp(np.log(cycles / column)), np.ptp(np.log(cycles[1:] / np.diff(column)))
+    return bool(of_values < _SAME_CLOCK and of_values < of_steps)
 
 
 def _take_beginning(

@@ -43,6 +43,8 @@ _BEGINS, _BOUNDS = re.compile(r"start|begin", re.IGNORECASE), re.compile(r"start
 _FAR = 3.0
 _YEARS = 1e9  # in s, since 1970
 _EVEN = 1e-9
+_DAY, _DAYS = 86_400.0, (36_526, 73_051)  # in s; 2000 to 2100 in days since 1900
+_LONGEST_STEP, _OFF = 3600.0, 0.01  # in s
 # Events of perf and others that count time or tick at a fixed rate (per second, or per cycle of the core).
 _FIXED_RATE = re.compile(
     r"^(?:task-clock|cpu-clock|duration_time|user_time|system_time|(?:topdown\.)?slots(?:_p)?|topdown[.-]total-slots|"
@@ -90,7 +92,7 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
     if np.isnan(unit) and len(known):
         unit = _since_1970(float(np.median(known)))
         if np.isnan(unit) and np.any(known % 1):
-            unit = 1.0
+            unit = _DAY if rises and _of_days(known) else 1.0
     named = _LENGTHS.search(word) is not None  # a length, in whatever order
     falls = (
         not (rises or named) and len(known) > 2 and np.ptp(np.diff(known)) <= _EVEN * known[0] and known[0] > known[-1]
@@ -98,6 +100,19 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
     if falls or ((not rises or len(known) == 1) and len(known) and np.median(known) * unit > _YEARS):
         unit = np.nan  # times from the last to the first, the one time of all rows, or times in no order: no lengths
     return Clock(rises, unit)
+
+
+def _of_days(known: np.ndarray) -> bool:
+    """Whether time stamps are days since 1900 (of this century), as spreadsheets keep dates: steps of whole seconds.
+
+    A clock of seconds that shows such numbers has steps of hundredths, or none of a 86,400th.
+    """
+    steps = np.diff(known) * _DAY
+    in_century = known.min() >= _DAYS[0] and known.max() < _DAYS[1]
+    short = np.median(steps) < _LONGEST_STEP
+    return bool(
+        in_century and len(steps) and short and np.abs(steps - np.round(steps)).max() < _OFF and steps.max() > 0.5
+    )
 
 
 def is_name_of_clock(name: str) -> bool:

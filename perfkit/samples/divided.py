@@ -113,14 +113,16 @@ def find_divided(counts: pd.DataFrame) -> Divided | None:
 
 
 def _of_baseline(counts: pd.DataFrame) -> bool:
-    """Whether an interval has exactly 100 of each of its events, three at least: per cent of a baseline."""
+    """Whether a row without a time has exactly 100 of each event, three at least: per cent of a baseline."""
     hundred = (counts["count"] == _PER_CENT).to_numpy()
-    if not hundred.any() or len(counts) > _MOST_COMPARED:
+    alike = {normalise(str(e)) for e in counts["event"][hundred].unique()} if len(counts) <= _MOST_COMPARED else set()
+    timed = any(counts[column].notna().any() for column in ("at", "seconds") if column in counts)
+    if timed or not (alike & set(TIME_EVENTS) and alike & set(WORK_EVENTS)):
         return False
     keys = [counts["run"], counts["place"]]
     number = counts["interval"] if "interval" in counts else counts.groupby([*keys, counts["event"]]).cumcount()
-    alike = pd.Series(hundred).groupby([*(k.to_numpy() for k in keys), number.to_numpy()]).agg(["all", "size"])
-    return bool((alike["all"] & (alike["size"] >= _FEWEST_ALIKE)).any())
+    rows = pd.Series(hundred).groupby([*(k.to_numpy() for k in keys), number.to_numpy()]).agg(["all", "size"])
+    return bool((rows["all"] & (rows["size"] >= _FEWEST_ALIKE)).any())
 
 
 def _fractional(values: np.ndarray, codes: np.ndarray, names: list[str]) -> set[str]:

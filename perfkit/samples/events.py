@@ -70,6 +70,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _CORE = re.compile(r" \((?:Cortex|Neoverse|ARM)[^)]*\)$", re.IGNORECASE)  # as Streamline names them
 _SUM = re.compile(r":sum$", re.IGNORECASE)  # over threads, as tables of PAPI's counters say
+_EVENT_WORD = re.compile(r"miss|branch|load|store|fault|stall|retired|uops|instr|cycles|hits|references|tlb|cache")
 _MODIFIERS = re.compile(r":(?P<modifiers>[ukhHGpPSDWeb]+)$")
 
 
@@ -86,6 +87,11 @@ def normalise(event: str) -> str:
             return event.strip().lower()  # a raw encoding has no other name
     name = _MODIFIERS.sub("", _SUM.sub("", _CORE.sub("", name))).lower()
     return _OTHER_NAMES.get(name, name)
+
+
+def sounds_like_event(name: str) -> bool:
+    """Whether a name has a word in it that names of events have, and names of clocks and addresses have not."""
+    return _EVENT_WORD.search(normalise(name)) is not None
 
 
 def counter_unit(event: str) -> str:

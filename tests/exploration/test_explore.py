@@ -603,3 +603,21 @@ def test_a_gpu_is_not_measured_with_perf(tmp_path):
     (tmp_path / "d.csv").write_text("ID,sm__cycles_elapsed.max,smsp__inst_executed.sum\n0,1000,2000\n1,1100,2100\n")
     (line,) = pk.explore(tmp_path / "d.csv").measure_next
     assert line.startswith("more of this kernel's counters: ncu ")
+
+
+def test_impossible_counts_are_called_that(tmp_path):
+    """ "branch-misses has the lowest bound, where 1.41e+06 was reached" was the first sentence."""
+    rows = "".join(f"{984 + i},{1735273627 + 1000 * i},{4369577 + i % 7}\n" for i in range(30))
+    (tmp_path / "d.csv").write_text("cycles,instructions,branch-misses\n" + rows)
+    found = pk.explore(tmp_path / "d.csv")
+    assert "no core ends more than 16 instructions a cycle" in found.headline
+    assert any("not of one scale" in each for each in found.quality)
+
+
+def test_a_machine_without_counters_is_not_asked_to_count(tmp_path):
+    lines = [f"<not supported>,,{event},0,0.00,," for event in ("cycles", "instructions", "branch-misses")]
+    (tmp_path / "d.csv").write_text("\n".join(lines) + "\n")
+    found = pk.explore(tmp_path / "d.csv")
+    (line,) = found.measure_next
+    assert line.startswith("nothing was counted: the machine has no counters")
+    assert not any("scaled up" in each for each in found.quality)

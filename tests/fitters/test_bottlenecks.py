@@ -176,3 +176,19 @@ def test_a_class_with_ports_is_as_large_as_its_busiest_ports():
 def test_a_model_prints_its_core_and_its_size():
     """Its tables and the core's sources took twelve thousand characters in a notebook's cell."""
     assert re.fullmatch(r"<Bottlenecks of zen4: \d+ classes, \d+ trees>", repr(pk.Bottlenecks.load("zen4")))
+
+
+def test_the_words_of_a_rule_say_its_factor():
+    """The words are what the reader is told; the factor is what ranks."""
+    of_words = {
+        "tenths": 0.1,
+        "of two ": 0.5,
+        "two at once": 0.5,
+        "four at once": 0.25,
+        "had four": 0.5,
+        "nothing began": 0.5,
+        "bandwidth": 64,
+    }
+    for rule in RULES:
+        expected = next((factor for words, factor in of_words.items() if words in rule.words), 1.0)
+        assert rule.factor == expected, rule.name

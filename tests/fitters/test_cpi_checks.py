@@ -9,7 +9,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, PerfkitWarning, SettingError
-from perfkit.fitters.cpi.checks import _same_counter, check_fit, impossible_penalties
+from perfkit.fitters.cpi.checks import _same_counter, check_fit, impossible_penalties, inseparable
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2
 
 QUICK = pk.CpiStack(resamples=0, placebos=2)
@@ -321,3 +321,11 @@ def test_a_fall_of_r2_between_splits_is_told(blocked, falls):
     bracket = CpiBracket(0.5, 0.5, 1.0)
     said = check_fit(("a",), np.ones(1), np.ones(1), 0.5, bracket, CpiR2(0.9, 0.85, blocked), 0.1, "cpi", False)
     assert [w[:36] for w in said] == ["R2 falls from 0.85 on random splits "] * falls
+
+
+def test_the_interval_of_a_sum_that_alone_is_known_is_that_of_its_draws():
+    draws = np.random.default_rng(4)
+    first, total = draws.uniform(0.1, 0.5, 4000), draws.normal(0.6, 0.02, 4000)
+    ((i, j, low, high),) = inseparable(np.column_stack([first, total - first]), 0.95)
+    assert (i, j) == (0, 1)
+    assert (low, high) == pytest.approx((0.6 - 1.96 * 0.02, 0.6 + 1.96 * 0.02), abs=0.003)

@@ -436,3 +436,10 @@ def test_the_error_of_a_regression_by_hand():
 def test_rows_without_a_group_are_a_group():
     table = pd.DataFrame({"N": [1, 2, 3, 4], "g": ["a", None, "a", None], "t": [1.0, 2.0, 3.0, 4.0]})
     assert learning_data(table, ["N"], "t", "g").groups.tolist() == [0, 1, 0, 1]
+
+
+def test_the_depth_of_a_node_is_its_distance_from_the_root():
+    nodes = pk.DecisionTree(["N", "layout"], max_depth=4).fit(planted(), "t").nodes
+    assert [n.depth for n in nodes if n.parent < 0] == [0]
+    assert all(n.depth == nodes[n.parent].depth + 1 for n in nodes if n.parent >= 0)
+    assert max(n.depth for n in nodes) >= 2

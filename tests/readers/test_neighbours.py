@@ -697,3 +697,46 @@ def test_toplev_without_intervals(read):
     assert pk.explore(found).headline.startswith(
         "23% of the issue slots retire work; most of the others are lost to the back end (50%)"
     )
+
+
+# ------------------------------------------------------------------ whose time a column tells
+
+
+def test_days_of_a_spreadsheet_are_no_seconds(read):
+    """40 s were read as .00045 s, without a word."""
+    days = [46349 + second / 86400 for second in range(1, 13)]
+    rows = "".join(f"{d:.9f};{1000 + i * 7 % 5};{2000 + i % 3}\n" for i, d in enumerate(days))
+    found = read("Zeit;cycles;instructions\n" + rows)
+    assert found.intervals()["seconds"].iloc[1:].tolist() == pytest.approx([1.0] * 11, abs=1e-3)
+    uptime = "".join(f"{46349 + 0.25 * i:.2f};{1000 + i * 7 % 5};{2000 + i % 3}\n" for i in range(12))
+    seconds = read("time;cycles;instructions\n" + uptime).intervals()["seconds"]
+    assert seconds.iloc[1:].tolist() == pytest.approx([0.25] * 11)
+
+
+@pytest.mark.parametrize("name", ["seconds", "elapsed_s", "wall time [s]"])
+def test_run_times_of_a_sweep_that_rise_are_lengths(read, name):
+    """They were taken for time stamps: half of the true lengths, or the first one for all."""
+    times = [0.04 * 2**i for i in range(10)] if name != "seconds" else [0.04 * i for i in range(1, 11)]
+    rows = "".join(f"{i},{t:.6f},{int(3e9 * t * (1 + i % 3 / 50))},{int(4e9 * t)}\n" for i, t in enumerate(times, 1))
+    found = read(f"size,{name},cycles,instructions\n{rows}")
+    assert found.intervals()["seconds"].tolist() == pytest.approx(times, abs=1e-6)
+    even = "".join(f"{i % 3},{i * 0.5},{1500000000 + i**5},{2000000000 + 7 * i**6}\n" for i in range(1, 11))
+    stamps = read(f"size,{name},cycles,instructions\n{even}")  # cycles go with the steps
+    assert stamps.intervals()["seconds"].tolist() == pytest.approx([0.5] * 10)
+
+
+def test_an_event_that_rises_in_even_steps_is_no_clock(read):
+    rows = "".join(f"{1000 * i},{i * 99720 + i % 7},{35000 * i + 12},{5000 * i + 7}\n" for i in range(1, 25))
+    assert totals(read(f"size,cycles,instructions,branches\n{rows}"))["branches"] == 5000 * 300 + 7 * 24
+    named = totals(read(f"size,cycles,instructions,offset\n{rows}"))
+    assert "offset" not in named
+
+
+@pytest.mark.parametrize("name", ["pcnt_running", "running (%)", "pct-running", "running_pct"])
+def test_the_share_counted_under_other_names(read, name):
+    found = read(f"interval,event,count,{name}\n0,cycles,1000,100\n0,instructions,2000,50\n")
+    assert shares(found) == {"cycles": 1.0, "instructions": 0.5}
+
+
+def test_a_size_in_other_languages_is_no_event(read):
+    assert set(totals(read("Größe;cycles;instructions\n8;100;200\n16;200;410\n"))) == {"cycles", "instructions"}

@@ -1,5 +1,6 @@
 """Parts of the simulators that whole runs hardly show, each alone and by hand."""
 
+import numba
 import numpy as np
 import pytest
 
@@ -10,6 +11,7 @@ from perfkit.simulators.dag.schedule import DagScheduler
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.threads import _Lines
 from perfkit.simulators.gus.timing import Static, without_lines
+from perfkit.simulators.memory.branches import _COUNTERS, _fold, predict, predictor
 from perfkit.trace.code import StaticCode
 from perfkit.trace.trace import Trace
 
@@ -75,3 +77,32 @@ def test_what_was_fetched_ahead_executes_as_long_as_it_takes():
             cycles[state & 127] = cycles.get(state & 127, 0) + count
         executing[schedule is found] = cycles
     assert executing[True] == executing[False] == {1 << 6: 224}
+
+
+def test_threads_that_share_no_line_wait_for_none():
+    lines = object.__new__(_Lines)
+    lines.line = []
+    assert [len(waits) for waits in lines.transfers([None, None, None], 100.0)] == [0, 0, 0]
+
+
+@numba.njit
+def _folded(history, length, block, table):
+    return _fold(history, length, block, table)
+
+
+@numba.njit
+def _predicted(p, block, taken):
+    return predict(p, block, taken)
+
+
+def test_a_counter_that_was_wrong_is_less_useful_and_one_that_was_right_is_more():
+    p = predictor(pk.Microarchitecture.load("golden_cove"), 1)
+    h = int(_folded(0, int(p.lengths[1]), 0, 1))
+    place = 1, h & (_COUNTERS - 1)
+    p.tag[place], p.counter[place], p.useful[place] = (h >> 20) & 0x7FFF, 3, 2
+    told = []
+    for taken in (1, 0, 0, 1):
+        p.meta[3], p.tag[2:] = 0, -1  # the same history again, and no entry for a longer one
+        wrong = bool(_predicted(p, 0, taken))
+        told.append((wrong, int(p.counter[place]), int(p.useful[place])))
+    assert told == [(False, 3, 3), (True, 2, 2), (True, 1, 1), (False, 2, 2)]
