@@ -1,7 +1,7 @@
 """Functions that numba compiles where there is much to do.
 
-Importing numba takes half a second and 50 MB, so that a method which needs it for large inputs only imports it then. Its
-functions are plain ones, of lists or arrays alike: IEEE arithmetic gives the same bits in Python and in machine code.
+Importing numba takes half a second and 50 MB: a method that needs it for large inputs only imports it then. Its
+functions are plain ones, of lists and arrays alike: IEEE arithmetic has the same bits in Python and in machine code.
 """
 
 from collections.abc import Callable

@@ -48,7 +48,7 @@ def upper_hull(
 
 
 def _pruned(x: np.ndarray, y: np.ndarray, exact: bool) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return what is left without points certainly below the line between their neighbours, and whether it is a hull."""
+    """Return what is left without points certainly below a line between neighbours, and whether that is a hull."""
     if not exact:
         rise, run = y[1:] - y[:-1], x[1:] - x[:-1]
         return x, y, bool((rise[:-1] * run[1:] > rise[1:] * run[:-1]).all())
@@ -65,7 +65,7 @@ def _pruned(x: np.ndarray, y: np.ndarray, exact: bool) -> tuple[np.ndarray, np.n
 def _walk(
     x: Sequence[float], y: Sequence[float], exact: bool, hull_x: MutableSequence[float], hull_y: MutableSequence[float]
 ) -> int:
-    """Fill in the corners of the hull of points by rising x, of which the first and the last are on it; say how many."""
+    """Fill in the hull's corners, of points by rising x of which the first and last are on it; return how many."""
     hull_x[0], hull_y[0] = x[0], y[0]
     size = 1
     for k in range(1, len(x)):

@@ -160,12 +160,12 @@ def _by_event(codes: np.ndarray, to_event: np.ndarray, n_events: int) -> tuple[n
     small = np.min_scalar_type(len(codes))
     width = len(to_event)
     first = codes[:width]
-    if len(codes) % width == 0 and (np.bincount(first, minlength=width) == 1).all():
-        if (codes.reshape(-1, width) == first).all():  # a table of intervals: all events of each, in one order
-            of = to_event[first]
-            columns = np.argsort(of)[np.count_nonzero(of < 0) :]
-            rows = np.arange(len(codes), dtype=small).reshape(-1, width).T[columns].ravel()
-            return rows, np.full(n_events, len(codes) // width)
+    once_each = len(codes) % width == 0 and (np.bincount(first, minlength=width) == 1).all()
+    if once_each and (codes.reshape(-1, width) == first).all():  # a table of intervals: all events, in one order
+        of = to_event[first]
+        columns = np.argsort(of)[np.count_nonzero(of < 0) :]
+        rows = np.arange(len(codes), dtype=small).reshape(-1, width).T[columns].ravel()
+        return rows, np.full(n_events, len(codes) // width)
     of = to_event[codes]
     n_each = np.bincount(of[of >= 0], minlength=n_events)
     return np.argsort(of, kind="stable")[len(of) - n_each.sum() :].astype(small), n_each

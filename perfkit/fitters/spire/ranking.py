@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DRAWN_AT_ONCE = 1_000_000  # random numbers, to bound the memory
-_MANY = 50_000  # samples: adding up their draws row by row takes as long as to import numba
+_MANY = 500_000  # draws of samples: adding them up in Python takes as long as to import numba
 _AS_LOW = 0.05  # share of training within which percentiles are alike
 COLUMNS = ["event", "throughput_bound", "left_fraction", "n_samples", "status"]
 _DETAILS = [*COLUMNS, "low", "high", "candidate", "outside", "n_training", "n_missing", "n_empty", "n_left_out"]
@@ -189,7 +189,7 @@ def _spreads(
     if draws == 0:
         return dict.fromkeys(samples, (np.nan, np.nan))
     found: dict[str, tuple[float, float]] = {}
-    many = sum(len(time) for time, _ in samples.values()) > _MANY
+    many = draws * sum(len(time) for time, _ in samples.values()) > _MANY
     means_of = compiled(_means) if many else _means
     for n, events in groupby(sorted(samples, key=lambda event: len(samples[event][0])), lambda e: len(samples[e][0])):
         pairs = {}
@@ -228,6 +228,7 @@ def _means(pairs: np.ndarray, often: np.ndarray) -> np.ndarray:
     """Return the weighted mean of each draw; side by side, so that the processor adds several at once."""
     total, weighted = np.zeros(often.shape[1]), np.zeros(often.shape[1])
     for k in range(len(pairs)):
-        total += often[k] * pairs[k, 0]
-        weighted += often[k] * pairs[k, 1]
+        for d in range(often.shape[1]):
+            total[d] += often[k, d] * pairs[k, 0]
+            weighted[d] += often[k, d] * pairs[k, 1]
     return weighted / total

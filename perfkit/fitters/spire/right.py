@@ -46,13 +46,14 @@ def right_chain(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarr
     n = len(intensity)
     room = n * (n + 1) // 2
     if n > _MANY:
-        x, y, chain, whence = intensity, throughput, np.empty(n, dtype=np.int32), np.empty(room, dtype=np.int32)
-        length, corner, error = compiled(_search)(
-            x, y, np.empty(room), np.empty(room), whence, np.ones_like(chain), chain
-        )
-    else:
-        x, y, chain, whence = intensity.tolist(), throughput.tolist(), [0] * n, [0] * room
-        length, corner, error = _search(x, y, [0.0] * room, [0.0] * room, whence, [1] * n, chain)
+        ints, floats = np.ones((2, n), dtype=np.int32), np.empty((2, room))
+        whence = np.empty(room, dtype=np.int32)
+        length, corner, error = compiled(_search)(intensity, throughput, floats[0], floats[1], whence, ints[0], ints[1])
+        return ints[1, :length][::-1].astype(np.int64), corner, error
+    chain = [0] * n
+    length, corner, error = _search(
+        intensity.tolist(), throughput.tolist(), [0.0] * room, [0.0] * room, [0] * room, [1] * n, chain
+    )
     return np.array(chain[:length][::-1], dtype=np.int64), corner, error
 
 
@@ -67,9 +68,9 @@ def _search(
 ) -> tuple[int, float, float]:
     """Fill in the chain from left to right; return its length, the corner and the error.
 
-    From ``y * (y + 1) / 2`` on, ``slopes`` lists the ``known[y]`` visible chords that end in y by rising slope, ``best``
-    the least error of the chains up to each, and ``whence`` where that chain's last chord begins. The first is the level
-    line from the start, -1.
+    From ``y * (y + 1) / 2`` on, ``slopes`` lists the ``known[y]`` visible chords that end in y by rising slope,
+    ``best`` the least error of the chains up to each, and ``whence`` where that chain's last chord begins. The first
+    is the level line from the start, -1.
     """
     n = len(intensity)
     for y in range(n):

@@ -115,7 +115,7 @@ def corners_of(
     partitions' corners, exactly: only comparisons and exact signs decide. Samples without work, or at infinity, play
     no part. ``surveyed`` is what `survey` returned, if that is known.
     """
-    peak, first, last, _, lowest, highest = surveyed or survey(intensity, throughput)
+    peak, first, last, *_, highest = surveyed or survey(intensity, throughput)
     if not highest > 0.0:
         return np.empty((0, 2))
     with np.errstate(over="ignore"):
@@ -142,8 +142,8 @@ def _maybe_on_the_hull(
         up, on = height / at * _CERTAINLY, (peak - height) / (first - at)
         low = height - 1e-12 * peak - at * on  # rounding of the second line is some 1e-16 of the peak
         if up < np.inf and at * on < peak:
-            above = ((y >= x * up) | (y >= x * on + low)).nonzero()[0]
-            x, y = x.take(above), y.take(above)
+            kept = ((y >= x * up) | (y >= x * on + low)).nonzero()[0]
+            x, y = x.take(kept), y.take(kept)
     order = x.argsort()
     return _stairs(x.take(order), y.take(order))
 
