@@ -15,7 +15,7 @@ from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.collectors.tracer.stubs import MARK
 from perfkit.diagnosis import words
-from perfkit.diagnosis.ports import held_back
+from perfkit.diagnosis.ports import in_words
 from perfkit.errors import FormatError, of_extra
 from perfkit.results import Kind, Summarised, draw
 from perfkit.scoring.dag_gus import group
@@ -616,7 +616,7 @@ class Diagnosis(Summarised):
 
     def _words(self, resource: str) -> tuple[str, str]:
         """Return what holds the function back, and what would help."""
-        return held_back(self.result, resource)
+        return in_words(self.result, resource)
 
     @property
     def _rival(self) -> str:

@@ -18,7 +18,7 @@ _GATHER = re.compile(r"vp?gather")
 _STORE = re.compile(r"\w+ (\w+ ptr )?(\w\w:)?\[")
 
 
-def held_back(result: "GusResult", resource: str) -> tuple[str, str]:
+def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
     """Say what holds the code back where a resource is scarce, and what usually helps.
 
     Of ports, with the operations that take most of what they give; of all else as `perfkit.diagnosis.words` has it.

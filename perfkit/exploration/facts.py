@@ -155,15 +155,15 @@ def idle(samples: Samples) -> str:
 
 
 def impossible(samples: Samples) -> str:
-    """Return a warning where more instructions a cycle ended than any core can end; "" otherwise."""
+    """Return a warning where more instructions per cycle ended than any core can end; "" otherwise."""
     axes = (
         normalise(samples.time_event) in set(TIME_EVENTS) - {"seconds"} and normalise(samples.work_event) in WORK_EVENTS
     )
     if not axes or "__" in samples.work_event or not _MOST_IPC < samples.throughput() < np.inf:
         return ""
     return (
-        f"no core ends more than {_MOST_IPC:g} instructions a cycle. {samples.time_event} and {samples.work_event} are "
-        "not of one scale, or not of one program: nothing that follows from them holds"
+        f"no core ends more than {_MOST_IPC:g} instructions per cycle. {samples.time_event} and {samples.work_event} "
+        "are not of one scale, or not of one program: nothing that follows from them holds"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 
 @cache
-def compiled(function: Callable[..., Any]) -> Any:
+def as_machine_code(function: Callable[..., Any]) -> Any:
     """Return what numba makes of a plain function of arrays and numbers, and of those that it calls; kept on disk."""
     from numba import njit
 
@@ -19,7 +19,7 @@ def compiled(function: Callable[..., Any]) -> Any:
     known = function.__globals__
     called = {name: known[name] for name in function.__code__.co_names if _is_ours(known.get(name))}
     # numba looks callees up among the globals, where they are plain.
-    names = known | {name: compiled(callee) for name, callee in called.items()}
+    names = known | {name: as_machine_code(callee) for name, callee in called.items()}
     copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
     copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
     return njit(cache=True, nogil=True)(copy)

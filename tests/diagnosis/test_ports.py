@@ -4,7 +4,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors import Tracer
-from perfkit.diagnosis.ports import held_back
+from perfkit.diagnosis.ports import in_words
 from tests.diagnosis.programs import compiled
 
 # One loop for each: what it needs most is known from what it is made of.
@@ -50,10 +50,10 @@ int main(void) { atomics(500); gathers(500); loads(500); stores(500); shuffles(5
 def test_what_takes_the_ports_is_told(function, group, said):
     program = compiled("kinds", KINDS, "-O2")
     result = pk.Gus(pk.Microarchitecture.load("raptor_cove")).run(Tracer().run(program, function))
-    assert held_back(result, group)[0].startswith(said)
+    assert in_words(result, group)[0].startswith(said)
 
 
 def test_what_is_no_port_keeps_its_words():
     program = compiled("kinds", KINDS, "-O2")
     result = pk.Gus(pk.Microarchitecture.load("raptor_cove")).run(Tracer().run(program, "loads"))
-    assert held_back(result, "L1_latency")[0] == "waiting for the L1 cache"
+    assert in_words(result, "L1_latency")[0] == "waiting for the L1 cache"

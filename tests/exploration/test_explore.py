@@ -610,7 +610,7 @@ def test_impossible_counts_are_called_that(tmp_path):
     rows = "".join(f"{984 + i},{1735273627 + 1000 * i},{4369577 + i % 7}\n" for i in range(30))
     (tmp_path / "d.csv").write_text("cycles,instructions,branch-misses\n" + rows)
     found = pk.explore(tmp_path / "d.csv")
-    assert "no core ends more than 16 instructions a cycle" in found.headline
+    assert "no core ends more than 16 instructions per cycle" in found.headline
     assert any("not of one scale" in each for each in found.quality)
 
 

@@ -19,9 +19,9 @@ import perfkit
 from numba.core import caching
 in_tree = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
 in_tree.from_function = classmethod(lambda *_: None)
-from perfkit.fitters.machine_code import compiled
+from perfkit.fitters.machine_code import as_machine_code
 from perfkit.fitters.spire.hull import turn
-compiled(turn)(0.0, 0.0, 1.0, 1.0, 2.0, 2.0)  # compiles, and keeps it
+as_machine_code(turn)(0.0, 0.0, 1.0, 1.0, 2.0, 2.0)  # compiles, and keeps it
 place = os.environ.get("NUMBA_CACHE_DIR", "")
 print(place, os.path.isdir(place))
 """

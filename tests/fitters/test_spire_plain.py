@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfkit.fitters.machine_code import compiled
+from perfkit.fitters.machine_code import as_machine_code
 from perfkit.fitters.spire import hull, ranking, right
 from perfkit.fitters.spire.roofline import corners_of, fit_points, survey
 
@@ -37,7 +37,7 @@ def walked(intensity, throughput):
     left = left[np.argsort(x[left])]
     at, height = np.array([0.0, *x[left], first]), np.array([0.0, *y[left], peak])
     out = np.empty((2, len(at)))
-    size = compiled(hull._walk)(at, height, True, out[0], out[1])
+    size = as_machine_code(hull._walk)(at, height, True, out[0], out[1])
     front, best = [], -1.0
     for a, b in sorted(zip(intensity, throughput, strict=True), key=lambda p: (-p[0], -p[1])):
         if last < a < np.inf and b > max(best, 0.0):

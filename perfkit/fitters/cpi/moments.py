@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfkit.fitters.cpi.solvers import Form
-from perfkit.fitters.machine_code import compiled
+from perfkit.fitters.machine_code import as_machine_code
 from perfkit.samples.fleet import Key, Piece
 from perfkit.samples.parts import Intervals, batches
 
@@ -107,7 +107,7 @@ def moments_of_pieces(pieces: Sequence[Piece], events: tuple[str, ...], folds: i
                         np.zeros((folds, m, m)), np.zeros((folds, m, m)), np.zeros((m, m)), np.zeros(4),
                         np.zeros(3, dtype=np.int64),
                     )  # fmt: skip
-                compiled(_add)(table[rows], *sums)
+                as_machine_code(_add)(table[rows], *sums)
     return {key: _closed(*sums) for key, sums in found.items()}
 
 

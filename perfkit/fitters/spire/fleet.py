@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, SettingError
-from perfkit.fitters.machine_code import compiled
+from perfkit.fitters.machine_code import as_machine_code
 from perfkit.results import Tabled, draw
 from perfkit.samples.events import per_unit
 from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
@@ -148,7 +148,7 @@ def sums_of_pieces(
                 share = batch.running.get(event, _NOTHING)
                 for key, rows in piece.slices(batch):
                     sums = found.setdefault(key, {}).setdefault(event, np.zeros(5))
-                    compiled(_sum)(
+                    as_machine_code(_sum)(
                         batch.time[rows], batch.work[rows], count[rows], share[rows] if len(share) else share,
                         min_running, x, y, roofline.peak_intensity, roofline.at_infinity, *ranges[event], sums,
                     )  # fmt: skip

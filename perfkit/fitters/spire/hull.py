@@ -11,7 +11,7 @@ from collections.abc import MutableSequence, Sequence
 
 import numpy as np
 
-from perfkit.fitters.machine_code import compiled
+from perfkit.fitters.machine_code import as_machine_code
 
 _FILTER = 3.3306690738754716e-16  # (3 + 16 eps) eps, of the rounded determinant
 _SPLIT = 134217729.0  # 2**27 + 1
@@ -40,7 +40,7 @@ def upper_hull(
             return np.column_stack([x, y])
     if len(x) > _MANY:
         hull = np.empty((2, len(x)))
-        size = compiled(_walk)(x, y, exact, hull[0], hull[1])
+        size = as_machine_code(_walk)(x, y, exact, hull[0], hull[1])
         return hull[:, :size].T.copy()
     hull_x, hull_y = [0.0] * len(x), [0.0] * len(x)
     size = _walk(x.tolist(), y.tolist(), exact, hull_x, hull_y)

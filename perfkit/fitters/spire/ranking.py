@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import SettingError
-from perfkit.fitters.machine_code import compiled
+from perfkit.fitters.machine_code import as_machine_code
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points
 from perfkit.names import counted
@@ -190,7 +190,7 @@ def _spreads(
         return dict.fromkeys(samples, (np.nan, np.nan))
     found: dict[str, tuple[float, float]] = {}
     many = draws * sum(len(time) for time, _ in samples.values()) > _MANY
-    means_of = compiled(_means) if many else _means
+    means_of = as_machine_code(_means) if many else _means
     for n, events in groupby(sorted(samples, key=lambda event: len(samples[event][0])), lambda e: len(samples[e][0])):
         pairs = {}
         for event in events:

@@ -15,7 +15,7 @@ from collections.abc import MutableSequence, Sequence
 
 import numpy as np
 
-from perfkit.fitters.machine_code import compiled
+from perfkit.fitters.machine_code import as_machine_code
 
 # Two slopes count as equal within this share: points on one line must not hide each other by rounding. A chord may
 # then pass below a sample by that share of the chord's rise, which is below what interpolation itself rounds away.
@@ -48,7 +48,9 @@ def right_chain(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarr
     if n > _MANY:
         ints, floats = np.ones((2, n), dtype=np.int32), np.empty((2, room))
         whence = np.empty(room, dtype=np.int32)
-        length, corner, error = compiled(_search)(intensity, throughput, floats[0], floats[1], whence, ints[0], ints[1])
+        length, corner, error = as_machine_code(_search)(
+            intensity, throughput, floats[0], floats[1], whence, ints[0], ints[1]
+        )
         return ints[1, :length][::-1].astype(np.int64), corner, error
     chain = [0] * n
     length, corner, error = _search(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError
-from perfkit.fitters.machine_code import compiled
+from perfkit.fitters.machine_code import as_machine_code
 from perfkit.fitters.spire.roofline import corners_of, survey
 from perfkit.samples.fleet import Key, Piece
 from perfkit.samples.parts import by_event
@@ -182,7 +182,7 @@ class _Sieve:
     ) -> None:
         done = 0
         while done < len(count):
-            self.fill, done = compiled(_sift)(
+            self.fill, done = as_machine_code(_sift)(
                 time, work, throughput, count, running, min_running, done, self.tally, self.ranges, self.tables,
                 self.buffer, self.fill,
             )  # fmt: skip
@@ -195,7 +195,7 @@ class _Sieve:
             self.buffer = np.empty((2 * len(self.buffer), 2))
         self.fill = len(corners)
         self.buffer[: self.fill] = corners
-        compiled(_look_up)(corners, self.tables)
+        as_machine_code(_look_up)(corners, self.tables)
 
     def summary(self) -> EventSummary:
         best, lowest, highest, slowest, fastest, _ = self.ranges.tolist()
