@@ -369,7 +369,8 @@ class Diagnosis(Summarised):
     def _faulted(self) -> str:
         """Say that the kernel's work explains why more was measured than is simulated, where it may."""
         more = self.measured.cycles - self.result.cycles if self.measured is not None else 0.0
-        if self.measured is not None and more > 0 and self.measured.kernel >= _KERNEL:
+        kernel = self.measured.kernel if self.measured is not None else 0.0
+        if self.measured is not None and kernel >= _KERNEL and kernel * self.measured.cycles > more / 2 > 0:
             faults = self.measured.faults * _FAULT >= self.measured.kernel * self.measured.cycles / 20
             told = f"about {self.measured.faults:,.0f} page faults, memory touched for the first time" if faults else ""
             return (
@@ -483,7 +484,8 @@ class Diagnosis(Summarised):
         still waits until each branch is decided, which is most of what one costs that hangs on a load or a division.
         """
         gains = self._alone
-        if gains.get(_BRANCHES, 0.0) >= LEAST:
+        lost = self.result.branches[1] * self.result.settings.core.value(_BRANCHES, 0.0)
+        if _BRANCHES in gains and lost > LEAST / 30 * self.result.cycles:  # one may cost far more than the penalty
             gains[_BRANCHES] = max(gains[_BRANCHES], 2 / (1 + 1 / self._predicted) - 1)
         return gains
 
@@ -576,8 +578,11 @@ class Diagnosis(Summarised):
 
     def headline(self) -> str:
         """Say in one sentence what holds the function back, and where; before it `first`, and what the `doubt` is."""
+        return ". ".join(filter(None, (self._answered(), self.later)))
+
+    def _answered(self) -> str:
         doubt = self.doubt[:1].upper() + self.doubt[1:]
-        return ". ".join(filter(None, (self.first, doubt, self._cause(), *self.threads[:1], self.later)))
+        return ". ".join(filter(None, (self.first, doubt, self._cause(), *self.threads[:1])))
 
     def _cause(self) -> str:
         top, at = self.lines.iloc[0], self.line
@@ -643,7 +648,7 @@ class Diagnosis(Summarised):
 
     def summary(self) -> str:
         """Return the answer in a few lines; `report` has all of it."""
-        lines = [f"{self.headline()} (simulated)"]
+        lines = [". ".join(filter(None, (f"{self._answered()} (simulated)", self.later)))]
         if self.measured is not None:
             lines.append(
                 f"{self.measured.cycles:,.0f} cycles measured, {self.result.cycles:,.0f} simulated ({self.apart:+.0%})"

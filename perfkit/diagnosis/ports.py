@@ -14,8 +14,9 @@ _MOST = 0.5  # the share of a group's work that makes it the work of one kind
 _NEARLY_ALL = 0.9
 _NAMED = 0.15  # operations with a smaller share of it are not named
 _LOCKED = re.compile(r"lock |xchg .*\[")
+_PREFIX = re.compile(r"^(?:lock|rep\w*|xacquire|xrelease|notrack|bnd) ")
 _GATHER = re.compile(r"vp?gather")
-_STORE = re.compile(r"\w+ (\w+ ptr )?(\w\w:)?\[")
+_STORE = re.compile(r"(v?mov\w*|push|stos\w*|v?p?extr\w*|vextract\w*|vp?scatter\w*) (\w+ ptr )?(\w\w:)?\[|push ")
 
 
 def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
@@ -48,8 +49,10 @@ def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
         return float(use[those].sum() / runs[those].sum() / rate)
 
     if share(_LOCKED) > _MOST:
+        cycles = each(_LOCKED)
+        kept = f"each keeps the ports {resource} for {cycles:.0f} cycles" if cycles >= 2 else f"on the ports {resource}"
         return (
-            f"atomic operations: each keeps the ports {resource} for {each(_LOCKED):.0f} cycles",
+            f"atomic operations: {kept}",
             "fewer of them: a sum of its own for each thread or block, added once",
         )
     if share(_GATHER) > _MOST:
@@ -72,7 +75,7 @@ def _shared(texts: tuple[str, ...], use: np.ndarray) -> str:
     """Name the operations that take most of a group's work."""
     by_name: dict[str, float] = {}
     for text, part in zip(texts, use.tolist(), strict=True):
-        name = text.split(" ", 1)[0]
+        name = _PREFIX.sub("", text).split(" ", 1)[0]
         by_name[name] = by_name.get(name, 0.0) + part
     total = sum(by_name.values())
     ranked = sorted(by_name.items(), key=lambda item: -item[1])

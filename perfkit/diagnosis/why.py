@@ -276,7 +276,8 @@ class _Inquiry:
                 timed += self._again(hot, calls.skip + calls.count)
         measured, why_not = self._measured(timed, calls, trace, why_not, core)
         if measured is None and (self.inner is not hot or self.bare):
-            measured = self._sampled_quietly(found, trace, states[1].cycles, calls.count if self.bare else 0)
+            alone = calls.count if self.bare and self.inner is hot else 0
+            measured = self._sampled_quietly(found, trace, states[1].cycles, alone)
         result = self._simulated(states, calls, measured)
         self._look(found, hot, timed, calls, trace)
         if hot.threads > 1 and team is None:
@@ -287,7 +288,7 @@ class _Inquiry:
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
             first=". ".join(filter(None, (_waiting(found), team.first if team is not None else ""))),
-            doubts=tuple(self._doubts(found, trace, measured)), later=self._later(found),
+            doubts=tuple(self._doubts(found, result, measured)), later=self._later(found),
         )  # fmt: skip
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
@@ -791,11 +792,13 @@ class _Inquiry:
         except PerfkitError as error:
             return error
 
-    def _doubts(self, found: Profile | None, trace: Trace, measured: Measured | None) -> Iterator[str]:
+    def _doubts(self, found: Profile | None, result: GusResult, measured: Measured | None) -> Iterator[str]:
         """Yield why another function than the one that nobody asked for may be what takes the time."""
         if self.asked or found is None:
             return
-        if self.bare and (measured is None or measured.samples):  # else what was timed says it
+        trace, rob = result.trace, result.settings.core.resource("rob").value
+        held = rob / max(result.instructions, 1) * result.cycles
+        if self.bare and (measured is None or held * measured.calls < SHORT * measured.cycles):  # else it says so
             yield (
                 "uncertain: its calls are so short that what calls them decides how long they take, and they were "
                 "recorded and simulated one behind the other, without that code"

@@ -18,16 +18,20 @@ _SHOWN = 8
 # Intel's processors whose counters tell the first level of top-down themselves: since Ice Lake, Xeons of the third
 # generation (x3xx) on, but not Cooper Lake's (x3xxH).
 _COUNTS_SLOTS = re.compile(
-    r"ice ?lake|tiger ?lake|rocket ?lake|sapphire|emerald|granite|1[1-4]th gen intel|"
+    r"ice ?lake|tiger ?lake|rocket ?lake|sapphire|emerald|granite|1[1-4]th gen intel|xeon.* (?:6\d{3}[pe]|max 9\d{3}|"
+    r"w\d-[23]4\d\d|e-23\d\d|bronze 34\d\d)|i\d-10\d\dg\d|"
     r"xeon.*(?:platinum|gold|silver) [3-9][345]\d\d(?!h)"
 )
-_HYBRID = re.compile(r"alder ?lake|raptor ?lake|meteor ?lake|arrow ?lake|core\(tm\) ultra|1[234]th gen intel\(r\) core")
+_HYBRID = re.compile(
+    r"alder ?lake|raptor ?lake|meteor ?lake|arrow ?lake|core\(tm\) (?:ultra|[3579] \d{3})|"
+    r"1[234]th gen intel\(r\) core"
+)
 # Skylake's names of events do not hold for what came before it.
 _BEFORE_SKYLAKE = re.compile(
     r"sandy|ivy ?bridge|haswell|broadwell|e[357]-\d{4}[a-z]?\b(?! ?v[56])|core\(tm\) i\d-[2-5]\d{3}[a-z]*"
 )
 # Those of AMD's and Arm's that count empty slots of dispatch: since Zen 4, and since Neoverse V1 and N2.
-_AMD_SLOTS = re.compile(r"zen ?[45]|genoa|bergamo|turin|epyc(?:\(tm\))? 9\d{3}|ryzen .*\b[789]\d{3}")
+_AMD_SLOTS = re.compile(r"zen ?[45]|genoa|bergamo|turin|epyc(?:\(tm\))? 9\d{3}|ryzen .*\b(?:[89]\d{3}|7\d[^23]\d)")
 _ARM_SLOTS = re.compile(r"neoverse[ -]?(?:v\d|n[2-9])|cortex[ -]?(?:x\d|a7[18]\d*|a7[2-9]\d)|graviton ?[34]|grace")
 _MOST_IPC = 16
 _IDLE = 1e7  # cycles a second; cores run at a thousand million and more

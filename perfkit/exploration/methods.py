@@ -117,7 +117,8 @@ def _topdown(samples: Samples) -> Tried:
 def _second_level(samples: Samples, main: str, share: float) -> str:
     """Return how the largest loss parts on the second level, where the processor counted that; or ""."""
     of, part, name, rest = _SECOND_LEVEL[main]
-    rates = {normalise(str(event)): rate for event, rate in samples.describe()["rate"].items()}
+    counted = samples.describe()["rate"].items()
+    rates = {normalise(str(e)): rate for e, rate in counted if not other_core(str(e), samples.work_event)}
     if not rates.get(of, 0) > 0 or not 0 <= rates.get(part, np.nan) <= rates[of]:
         return ""
     known = rates[part] / rates[of] * share

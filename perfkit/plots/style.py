@@ -124,6 +124,8 @@ def _wide(letter: str) -> float:
     """Return how wide a letter is in DejaVu Sans, in sizes of the font; kept, as hundreds of names are measured."""
     font = _letter_font()
     font.set_size(100, 72)
+    if not font.get_char_index(ord(letter)):  # a sign that it lacks, as Chinese ones, as wide as they are high
+        return 1.0
     return float(font.load_char(ord(letter)).linearHoriAdvance / 65536 / 100)
 
 

@@ -35,6 +35,8 @@ _LOOKED_AT = 50  # cells of a column, to see what it holds
 _LARGE = 8 << 20
 _FIGURE = re.compile(r"[+-]?\d+(?:\.\d*)?(?:e[+-]?\d+)?", re.IGNORECASE)
 _CUT = 0.2  # a number that lost a digit is at most a tenth of what it was
+# Runs of a thousand seconds and more are rare, of a thousand ms or us common: only seconds tell.
+_IN_SECONDS = re.compile(r"(?:^|[ _.])s(?:ec(?:ond)?s?)?$|[(\[]s(?:ec(?:ond)?s?)?[)\]]$|elapsed$", re.IGNORECASE)
 _GROUPED_ABOVE = 1e5  # numbers that every tool groups which groups any
 _THREE_DECIMALS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 
@@ -470,7 +472,10 @@ def _decimal_of_clocks(grid: Grid, cells: dict[int, list[str | None]]) -> str:
 
     ``4.999`` in a column ``seconds`` beside ``4892301234`` is no four thousand: whoever groups digits groups those.
     """
-    of_clocks = [c for i, column in cells.items() if is_name_of_clock(grid.names[i]) for c in column if c is not None]
+    of_clocks = [c for i, column in cells.items() if _IN_SECONDS.search(grid.names[i]) for c in column if c is not None]
+    grouped = [c for i, column in cells.items() if not is_name_of_clock(grid.names[i]) for c in column if c is not None]
+    if any("," in c or "." in c for c in grouped):
+        return ""  # they say it themselves, or are grouped
     signs = {sign for c in of_clocks for sign in ".," if sign in c}
     if len(signs) != 1 or any(sum(map(c.count, ".,")) > 1 for c in of_clocks):
         return ""

@@ -31,7 +31,16 @@ from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
 from perfkit.readers.row_order import begins_anew, even, in_time_order, rises, with_groups
 from perfkit.readers.running_totals import Rows, counts_between, find_totals, is_axis, lone_totals, note_few_that_rise
-from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
+from perfkit.readers.scales import (
+    factor_of,
+    is_gauge,
+    is_ratio,
+    is_spread,
+    is_spread_alone,
+    is_statistic,
+    is_word_of_another,
+    scaled,
+)
 from perfkit.readers.summary_rows import without_levels, without_named_summaries, without_summaries
 from perfkit.readers.units_row import with_second_header, without_units_row
 from perfkit.samples.clocks import (
@@ -88,6 +97,10 @@ _PROBE_ROWS = 8
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
 _SURE = 9  # steps that must all go up before it is no accident
 _FEWEST_ALIKE, _MOST_COMPARED, _ALIKE = 10, 100_000, 0.2  # rows that are compared, and the share of identical ones
+_MOST_OF_RATIO = 1000.0  # per thousand instructions
+_LENGTH = re.compile(r"second|elapsed|duration|run[ _-]?time|wall|real|took|[\[(_ ][mun]?s[\])]?$", re.IGNORECASE)
+_STAMP = re.compile(r"stamp|epoch|uptime|date|^ts$|^at$", re.IGNORECASE)
+_FAR = 3.0  # times the longest step: stamps that began elsewhere
 _SAME_CLOCK = 0.7  # of the logarithm: a core's clock varies by less than twice
 _LARGE = 1e5  # counts that are never the same by chance
 _TIMES_OF_PERF = ("duration_time", "user_time", "system_time")
@@ -188,6 +201,8 @@ def _is_figure(name: str) -> bool:
 
 def _key_columns(names: tuple[str, ...]) -> dict[str, int]:
     lower = [n.lower() for n in names]
+    if any(normalise(n) in (*TIME_EVENTS[:-1], *WORK_EVENTS) for n in lower):
+        lower = ["" if n == "variable" else n for n in lower]  # a parameter of a table that has a column per event
     return {key: lower.index(alias) for key, words in _KEYS.items() for alias in words[::-1] if alias in lower}
 
 
@@ -507,7 +522,8 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     of_keys = numbers(grid, [keys[k] for k in ("interval", "at", "seconds") if k in keys], report)
     values = numbers(grid, rest, report)
     sweep = bool(varying_parameters(grid, values))
-    if not (sweep and "seconds" in keys and _is_length_in_sweep(grid, values, of_keys[keys["seconds"]])):
+    lengths = of_keys.get(keys.get("seconds", -1))
+    if not (sweep and lengths is not None and _is_length_in_sweep(grid, values, lengths, "seconds")):
         keys = _with_stamps(grid, keys, of_keys, report)
     text = [grid.names[i] for i in rest if i not in values]
     if text:
@@ -770,7 +786,7 @@ def _take_clocks(
     totals = bool(axes) and all((np.diff(column[np.isfinite(column)]) >= 0).all() for column in axes)
     for i, column in sorted(values.items(), key=lambda c: is_name_of_beginning(grid.names[c[0]])):
         name = grid.names[i]
-        stamps = rises(column, rows) if rows else False if _is_length_in_sweep(grid, values, column) else None
+        stamps = rises(column, rows) if rows else False if _is_length_in_sweep(grid, values, column, name) else None
         clock = None if name in report.asked.axes else clock_of(name, column, rises=stamps)
         if clock is None:
             steps = None if name in report.asked.axes else _steady(column, totals)
@@ -802,13 +818,16 @@ def _take_clocks(
     return rest, times
 
 
-def _is_length_in_sweep(grid: Grid, values: dict[int, np.ndarray], column: np.ndarray) -> bool:
+def _is_length_in_sweep(grid: Grid, values: dict[int, np.ndarray], column: np.ndarray, name: str) -> bool:
     """Whether rising times of rows that differ by a parameter are how long each took: cycles go with them.
 
     Of time stamps, cycles go with their steps.
     """
     cycles = next((v for i, v in values.items() if normalise(grid.names[i]) in TIME_EVENTS[:-1]), None)
     if cycles is None or len(column) <= 2 or not (np.diff(column, prepend=0.0) > 0).all() or not (cycles > 0).all():
+        return False
+    steps = np.diff(column)
+    if _STAMP.search(name) or column[0] > _FAR * steps.max() or (np.ptp(steps) == 0 and not _LENGTH.search(name)):
         return False
     of_values, of_steps = np.ptp(np.log(cycles / column)), np.ptp(np.log(cycles[1:] / np.diff(column)))
     return bool(of_values < _SAME_CLOCK and of_values < of_steps)
@@ -865,13 +884,16 @@ def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> d
     odd = [i for i in fractions if i not in dropped and _is_odd_beside(values, i, axes, grid)]
     for i in (j for j in odd if grid.names[j] not in report.asked.axes):
         dropped[i] = f"{grid.names[i]} (fractions beside whole counts: a ratio, a share or a mean)"
+    names = set(grid.names)
     for i in values:
         if i not in dropped and is_rate(grid.names[i]):
             dropped[i] = f"{grid.names[i]} (a rate by its name)"
         elif i not in dropped and _adds_up(grid, i, {j: v for j, v in values.items() if j not in dropped}):
             dropped[i] = f"{grid.names[i]} (the sum of the others)"
         elif i not in dropped and is_spread(grid.names[i], set(grid.names)):
-            dropped[i] = f"{grid.names[i]} (a spread, an extreme or another's word of another column)"
+            dropped[i] = f"{grid.names[i]} (a spread or an extreme of another column)"
+        elif i not in dropped and grid.names[i] not in report.asked.axes and is_word_of_another(grid.names[i], names):
+            dropped[i] = f"{grid.names[i]} (a bound or another's word of another column)"
     if dropped:
         report.note(f"columns derived from others, left out: {', '.join(dropped.values())}")
     if same := [grid.names[i] for i in axes if _is_of_rates(values[i])]:
@@ -888,12 +910,18 @@ def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> d
 
 
 def _is_odd_beside(values: dict[int, np.ndarray], i: int, axes: list[int], grid: Grid) -> bool:
-    """Whether a column has fractions in most rows where time and work are whole, and no unit that has them."""
+    """Whether a column has small fractions in most rows where time and work are whole, and no unit that has them.
+
+    Not by the name of an event: means and scaled counts have fractions, too, beside counters that were never scaled.
+    """
+    name = grid.names[i]
     known = values[i][np.isfinite(values[i])]
-    if len(axes) < 2 or i in axes or is_name_of_clock(grid.names[i]) or _HAS_FRACTIONS.search(grid.names[i]):
+    if len(axes) < 2 or i in axes or is_name_of_clock(name) or _HAS_FRACTIONS.search(name) or sounds_like_event(name):
         return False
-    whole = all(not np.any(values[j][np.isfinite(values[j])] % 1) and np.nanmax(values[j]) >= _SURE for j in axes)
-    return whole and bool(2 * np.count_nonzero(known % 1) > len(known) > 0)
+    counted = [values[j][np.isfinite(values[j])] for j in axes]
+    whole = all(len(each) and not np.any(each % 1) and each.max() >= _SURE for each in counted)
+    small = len(known) > 0 and known.max() <= _MOST_OF_RATIO
+    return whole and bool(small and 2 * np.count_nonzero(known % 1) > len(known))
 
 
 def _is_of_rates(column: np.ndarray) -> bool:

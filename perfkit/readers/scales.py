@@ -34,8 +34,8 @@ _SPREAD = re.compile(
 )
 # Bounds of a column, and another run's word for it, beside it.
 _BOUND_OF = re.compile(
-    r"^(?P<of>.+?)[ _.\-(\[]+(?:q\d\d?|(?:ci[ _.-]?(?:95|99)?[ _.-]?)?(?:lo|low|lower|hi|high|upper)(?:[ _.-]?bound)?|"
-    r"diff(?:erence)?|delta|change|old|before|prev(?:ious)?|base(?:line)?)[)\]]*$",
+    r"^(?P<of>.+?)[ _.\-(\[]+(?:q\d\d|ci[ _.-]?(?:95|99)?[ _.-]?(?:lo|low|lower|hi|high|upper)|"
+    r"(?:lower|upper)[ _.-]?bound|diff(?:erence)?|delta|change|old|before|prev(?:ious)?|base(?:line)?)[)\]]*$",
     re.IGNORECASE,
 )
 _MEAN = r"(?:avg|average|mean|median|min(?:imum)?|max(?:imum)?|std(?:[ _.-]?dev(?:iation)?)?|stdev)"
@@ -43,6 +43,8 @@ _MEAN = r"(?:avg|average|mean|median|min(?:imum)?|max(?:imum)?|std(?:[ _.-]?dev(
 _MEAN_OF = re.compile(
     rf"^(?:{_MEAN}[ _.\-(\[]+(?P<of>.+?)[)\]]*|(?P<before>.+?)[ _.\-(\[]+{_MEAN}[)\]]*)$", re.IGNORECASE
 )
+# Of time and work alone: queues have low and high priorities, links ends.
+_END_OF = re.compile(r"^(?P<of>.+?)[ _.\-(\[]+(?:lo|low|lower|hi|high|upper)[)\]]*$", re.IGNORECASE)
 # Another's words for time or work beside the counted ones ("predicted_cycles"); predicted branches are counted.
 _MODELLED = r"(?:pred(?:icted)?|expected|est(?:imated)?|sim(?:ulated)?|modell?ed|model)"
 _MODELLED_OF = re.compile(
@@ -99,19 +101,28 @@ def caution_of_scale(texts: Iterable[str]) -> str:
 
 
 def is_spread(name: str, names: set[str]) -> bool:
-    """Whether a column is a spread, a mean, an extreme or another's word of another column, by its name."""
+    """Whether a column is a spread, a mean or an extreme of another column, by its name (``cycles_std``)."""
+    match, mean = _SPREAD.match(name), _MEAN_OF.match(name)
+    beside = _BESIDE_SUM.match(name)
+    return (
+        (match is not None and match["of"] in names)
+        or (mean is not None and (mean["of"] or mean["before"]) in names)
+        or (beside is not None and any(n.lower() == f"{beside['of'].lower()}:sum" for n in names))
+    )
+
+
+def is_word_of_another(name: str, names: set[str]) -> bool:
+    """Whether a column is a bound of another column, or what a model or another run says of it, by its name.
+
+    Not to be asked of names of runs, which may be called ``zen4`` and ``zen4_old``.
+    """
     model = _MODELLED_OF.match(name)
     of_model = (model["of"] or model["before"]) if model else ""
     if of_model in names and normalise(of_model) in (*TIME_EVENTS, *WORK_EVENTS):
         return True
-    match, mean = _SPREAD.match(name), _MEAN_OF.match(name)
-    beside, bound = _BESIDE_SUM.match(name), _BOUND_OF.match(name)
-    return (
-        (bound is not None and bound["of"] in names)
-        or (match is not None and match["of"] in names)
-        or (mean is not None and (mean["of"] or mean["before"]) in names)
-        or (beside is not None and any(n.lower() == f"{beside['of'].lower()}:sum" for n in names))
-    )
+    bound, end = _BOUND_OF.match(name), _END_OF.match(name)
+    of_axis = end is not None and end["of"] in names and normalise(end["of"]) in (*TIME_EVENTS, *WORK_EVENTS)
+    return of_axis or (bound is not None and bound["of"] in names)
 
 
 def is_spread_alone(name: str) -> bool:

@@ -105,10 +105,13 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
 def _of_days(known: np.ndarray) -> bool:
     """Whether time stamps are days since 1900 (of this century), as spreadsheets keep dates: steps of whole seconds.
 
-    A clock of seconds that shows such numbers has steps of hundredths, or none of a 86,400th.
+    A clock of seconds that shows such numbers has two or three decimals, or no steps of a 86,400th.
     """
     steps = np.diff(known) * _DAY
     in_century = known.min() >= _DAYS[0] and known.max() < _DAYS[1]
+    thousandths = 1000 * known
+    if np.abs(thousandths - np.round(thousandths)).max() < _OFF:
+        return False  # an uptime in hundredths; a second is 1.16e-5 of a day
     short = np.median(steps) < _LONGEST_STEP
     return bool(
         in_century and len(steps) and short and np.abs(steps - np.round(steps)).max() < _OFF and steps.max() > 0.5

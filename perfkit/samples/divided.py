@@ -25,11 +25,12 @@ _UNIT_OF_WORK = (
 )
 _MANY = r"(?:(?:1?k(?:ilo)?|1?m|1[,.']?000(?:[,.']?000)?|thousand|million|tausend)[ _.-]?)?"
 _PER = re.compile(
-    rf"(?:^|[ _.\-(\[])(?:[a-z]{{0,3}}pki|(?:per|pro)[ _.-]?{_MANY}(?:{_UNIT_OF_WORK}))[)\]]?$|"
+    rf"(?:^|[ _.\-(\[])(?:[a-z]{{0,3}}pki|(?:per[ _.-]?|pro[ -]){_MANY}(?:{_UNIT_OF_WORK}))[)\]]?$|"
     r"^[a-z]{0,2}pki[ _.\-]|"
     r"[a-z]/(?:op|iter|iteration|call|item|elem|element|byte)$|"
     # What is divided sounds like an event: a unit of counters (cpu/cycles, offcore/loads) is no dividend.
-    rf"(?:miss|stall|hit|uop|branch|inst|load|store|access|fill|fault|walk|cyc)[^/]*/\s*{_MANY}(?:{_UNIT_OF_WORK})[)\]]?$",
+    rf"(?:miss(?:es)?|stalls?|hits?|uops?|branches|inst(?:ructions|s)?|loads|stores|accesses|fills|faults|walks|cycles)"
+    rf"[)\]]?\s*/\s*{_MANY}(?:{_UNIT_OF_WORK})[)\]]?$",
     re.IGNORECASE,
 )
 # Shares, rates per second and frequencies. "rate" and the like stand at the end: br_rate is one, rate_matched is none.
@@ -47,6 +48,7 @@ _SMALL = 1000.0
 _SCALE = "scale"
 _BASELINE = "one row"
 _PER_CENT = 100.0
+_MOST_PER_CENT = 1_000.0  # ten times the baseline
 _FEWEST_ALIKE, _MOST_COMPARED = 3, 100_000
 _PIECE = 1 << 20
 _KEY = ["run", "place", "interval"]
@@ -121,6 +123,8 @@ def _of_baseline(counts: pd.DataFrame) -> bool:
         return False
     keys = [counts["run"], counts["place"]]
     number = counts["interval"] if "interval" in counts else counts.groupby([*keys, counts["event"]]).cumcount()
+    if not counts["count"].max() <= _MOST_PER_CENT:
+        return False
     rows = pd.Series(hundred).groupby([*(k.to_numpy() for k in keys), number.to_numpy()]).agg(["all", "size"])
     return bool((rows["all"] & (rows["size"] >= _FEWEST_ALIKE)).any())
 

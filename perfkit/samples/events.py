@@ -70,7 +70,11 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _CORE = re.compile(r" \((?:Cortex|Neoverse|ARM)[^)]*\)$", re.IGNORECASE)  # as Streamline names them
 _SUM = re.compile(r":sum$", re.IGNORECASE)  # over threads, as tables of PAPI's counters say
-_EVENT_WORD = re.compile(r"miss|branch|load|store|fault|stall|retired|uops|instr|cycles|hits|references|tlb|cache")
+_EVENT_WORD = re.compile(
+    r"(?<![a-z])(?:misses|miss|branches|branch|loads|stores|faults|stalls|retired|uops|instructions|hits|references|"
+    r"switches|migrations|accesses)(?![a-z])"
+)
+_NO_EVENT = re.compile(r"^(?:n|num|number|nr|no|tsc|mtime|default)[ _.-]")
 _MODIFIERS = re.compile(r":(?P<modifiers>[ukhHGpPSDWeb]+)$")
 
 
@@ -91,7 +95,8 @@ def normalise(event: str) -> str:
 
 def sounds_like_event(name: str) -> bool:
     """Whether a name has a word in it that names of events have, and names of clocks and addresses have not."""
-    return _EVENT_WORD.search(normalise(name)) is not None
+    known = normalise(name)
+    return _EVENT_WORD.search(known) is not None and _NO_EVENT.match(known) is None
 
 
 def counter_unit(event: str) -> str:

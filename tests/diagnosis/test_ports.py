@@ -5,6 +5,7 @@ import pytest
 import perfkit as pk
 from perfkit.collectors import Tracer
 from perfkit.diagnosis.ports import in_words
+from perfkit.errors import PerfkitWarning
 from tests.diagnosis.programs import compiled
 
 # One loop for each: what it needs most is known from what it is made of.
@@ -57,3 +58,22 @@ def test_what_is_no_port_keeps_its_words():
     program = compiled("kinds", KINDS, "-O2")
     result = pk.Gus(pk.Microarchitecture.load("raptor_cove")).run(Tracer().run(program, "loads"))
     assert in_words(result, "L1_latency")[0] == "waiting for the L1 cache"
+
+
+def test_a_multiplication_from_memory_is_no_store():
+    source = (
+        "__attribute__((noinline)) void f(const unsigned long *a, long n) { for (long i = 0; i < n; i++)\n"
+        '  asm volatile("mulq %0" :: "m"(a[0]) : "rax", "rdx"); }\n'
+        "unsigned long a[1] = {3}; int main(void) { f(a, 1000); }"
+    )
+    result = pk.Gus(pk.Microarchitecture.load("zen4")).run(Tracer().run(compiled("mul", source, "-O2"), "f"))
+    groups = [g for g in result.program.groups if "stores" in in_words(result, g)[0]]
+    assert groups == []
+
+
+def test_atomic_operations_without_a_figure_have_none():
+    program = compiled("kinds", KINDS, "-O2")
+    with pytest.warns(PerfkitWarning, match="no table knows ADD_RM64_R64/m/lock"):
+        result = pk.Gus(pk.Microarchitecture.load("golden_cove")).run(Tracer().run(program, "atomics"))
+    said = [in_words(result, group)[0] for group in result.program.groups]
+    assert not [each for each in said if " for 0 cycles" in each or " for 1 cycles" in each]

@@ -4,10 +4,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import perfkit as pk
 from perfkit.fitters.machine_code import as_machine_code
 from perfkit.fitters.spire import hull, ranking, right
 from perfkit.fitters.spire.roofline import corners_of, fit_points, survey
@@ -91,3 +93,19 @@ def test_spreads_have_the_bits_of_the_compiled_ones(monkeypatch):
     plain = ranking._spreads(samples, 30, 0.95, 3)
     monkeypatch.setattr(ranking, "_MANY", 0)
     assert ranking._spreads(samples, 30, 0.95, 3) == plain
+
+
+def test_a_count_of_minus_nought_is_none():
+    """``-0.0`` in a table is no count at all: the sample lies at infinity, as one of 0 does."""
+    rows = [(1.0, 2.0, 10.0), (1.0, 3.0, 100.0), (1.0, 1.0, 20.0), (1.0, 1.5, 0.0)]
+
+    def fitted(nought):
+        counts = [c or nought for *_, c in rows]
+        frame = pd.DataFrame(
+            {"interval": range(4), "event": "b", "time": 1.0, "work": [w for _, w, _ in rows], "count": counts}
+        )
+        return pk.Spire().fit(pk.Samples.from_frame(frame, kind="generated"))
+
+    one, other = (fitted(nought).rooflines["b"] for nought in (0.0, -0.0))
+    assert np.array_equal(one.breakpoints, other.breakpoints)
+    assert one.at_infinity == other.at_infinity == 1.5

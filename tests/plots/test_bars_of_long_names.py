@@ -1,8 +1,10 @@
 """Bars whose names are cut: each stays a bar of its own, and its name tells it from the others."""
 
 import pandas as pd
+import pytest
 
 import perfkit as pk
+from perfkit.plots import style
 
 UNITS = ("reads", "writes", "inserts")
 LONG = [f"uncore_cha_0.event_{unit}.that_never_ends_because_it_is_very_long" for unit in UNITS]
@@ -37,3 +39,10 @@ def test_runs_that_differ_in_the_middle():
     runs = [f"benchmark_of_the_whole_program_with_{size}_and_all_of_its_settings" for size in ("small", "large")]
     names = rows_of(pk.explore(samples({run: (k + 1, 1, 1) for k, run in enumerate(runs)})).plot())
     assert len(set(names)) == 2
+
+
+@pytest.mark.parametrize("name", ["基准测试", "ミス", "🚀 start", "a\tb", "a\nb"])
+def test_names_in_any_letters_are_cut(name):
+    """A letter that the font lacks ended the picture."""
+    names = [f"{name} {end} {'x' * 60}" for end in ("one", "two")]
+    assert len(set(style.cut_apart(names, 20))) == 2

@@ -51,7 +51,10 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
         ("Source lines (simulated)", lines),
         (f"Listing: where {took:.0%} of the time is (simulated)", listing),
         ("When which resource is used (simulated)", _timeline(found)),
-        ("What if a resource were twice as good (simulated)", gains[gains.iloc[:, 1] > 0]),
+        (
+            "What if a resource were twice as good, or mispredictions half as many (simulated)",
+            gains[gains.iloc[:, 1] > 0],
+        ),
         ("Where the cycles go (simulated)", drawn(result)),
         (f"Roofs of the first {min(DAG_LIMIT, result.instructions):,} instructions (simulated)", _roofs(found)),
         ("What the methods say", methods.set_axis(["method", "says", "agrees"], axis=1) if len(methods) else ""),

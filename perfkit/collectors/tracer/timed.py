@@ -24,12 +24,15 @@ from perfkit.collectors.tracer.cloner import Refusal, child_environment, search_
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.own_memory import interpreter
-from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, LINKS, OTHERS, POINTER, RETURN
+from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, FS_BASE, LINKS, OTHERS, POINTER, RETURN
 from perfkit.errors import DataError, NeverCalledError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.timed_child"
 _ROOM = 8 << 20  # bytes: a million calls
 _LOADING = 20.0  # seconds for the child to start
+# What the child says when the run begins: page faults, seconds of the user's and the kernel's work, nanoseconds that
+# its thread ran and waited, that thread, and the time.
+_BEFORE = "<q2d2qQd"
 _COUNTED = 0.1  # seconds of a run from which the kernel's clock, of 10 ms a tick, tells a share
 _LOOK = 0.01  # seconds between looks at how many calls there were
 _MULTIPLY = (2, 3, 4, 5)  # cycles that a dependent multiplication may take
@@ -63,15 +66,17 @@ class CallTimes:
         The process's memory map, as ``/proc/PID/maps`` shows it, the program by its own path.
     waited : float
         Share of the run in which it was ready to go on and other programs had the processors, from 0 to 1; the ticks
-        hold that time, too. 0 where the kernel does not say.
+        hold that time, too. 0 where the kernel does not say, and where the calls are of another thread than the first.
     faults : int
         Page faults of the run: mostly memory that was touched for the first time.
     ticks_per_second : float
         Of the time stamp counter; 0 where that is not known.
     kernel : float
-        Share of the run's processor time in which the kernel worked for it (system calls, page faults), from 0 to 1.
+        Share of the run's processor time in which the kernel worked for it (system calls, page faults), from 0 to 1; 0
+        where the timed calls are not most of the run.
     shared : float
-        As `waited`, where the first thread ran, or was ready to, for most of the run: the share of long calls, too.
+        As `waited`, where the timed calls are of the first thread, and it ran, or was ready to, for most of the run:
+        the share of long calls, too.
     """
 
     ticks: NDArray[np.int64]
@@ -149,11 +154,16 @@ def time_calls(
             found, ended = messages(channel, process, began + seconds + _LOADING, seconds, enough, kept)
             maps = kept[b"M"].decode(errors="surrogateescape") if b"M" in kept else _maps(process.pid)
             maps = maps.replace(str(printed.parent.resolve() / "program.so"), str(program.resolve()))
-            text, (waited, ready) = tail(printed), _waited(process.pid)
-            faults, kernel = _for_it(process.pid, kept.get(b"P"))
+            text, before = tail(printed), kept.get(b"P")
+            lasted = time.monotonic() - struct.unpack(_BEFORE, before)[-1] if before else 0.0
+            waited, ready = _waited(process.pid, before)
+            faults, kernel = _for_it(process.pid, before)
         times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
         rate = struct.unpack("<d", kept[b"H"])[0] if b"H" in kept else 0.0
-        shared = waited if ready > times.seconds / 2 else 0.0
+        waited = waited if before and _owner(handles["context"]) == struct.unpack(_BEFORE, before)[-2] else 0.0
+        shared = waited if ready > lasted / 2 else 0.0
+        is_most = bool(rate) and times.ticks.sum() / rate > lasted / 2
+        kernel = kernel if is_most else 0.0
         return replace(
             times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate, shared=shared, kernel=kernel
         )
@@ -276,16 +286,26 @@ def _maps(pid: int) -> str:
         return ""
 
 
-def _waited(pid: int) -> tuple[float, float]:
-    """Return the share of its time that a process's first thread waited for a processor, and that time in seconds.
+def _waited(pid: int, before: bytes | None) -> tuple[float, float]:
+    """Return the share of a run that a process's first thread waited for a processor, and the run in its seconds.
 
-    Zeros where that is not known.
+    ``before`` is what it had run and waited when the run began. Zeros where that is not known.
     """
+    if before is None:
+        return 0.0, 0.0
+    _, _, _, had_run, had_waited, _, _ = struct.unpack(_BEFORE, before)
     try:
         ran, waited, _ = map(int, Path(f"/proc/{pid}/schedstat").read_text().split())
     except (OSError, ValueError):
         return 0.0, 0.0
+    ran, waited = ran - had_run, waited - had_waited
     return waited / max(ran + waited, 1), (ran + waited) / 1e9
+
+
+def _owner(context: int) -> int:
+    """Return the thread whose calls were timed, as pthread_self() calls it."""
+    (owner,) = struct.unpack("<Q", os.pread(context, 8, FS_BASE))
+    return int(owner)
 
 
 def _for_it(pid: int, before: bytes | None) -> tuple[int, float]:
@@ -295,7 +315,7 @@ def _for_it(pid: int, before: bytes | None) -> tuple[int, float]:
     """
     if before is None:
         return 0, 0.0
-    had, user, system = struct.unpack("<q2d", before)
+    had, user, system, *_ = struct.unpack(_BEFORE, before)
     try:
         numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         faults, ticks = int(numbers[7]), (int(numbers[11]), int(numbers[12]))

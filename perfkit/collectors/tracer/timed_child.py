@@ -12,6 +12,7 @@ import os
 import resource
 import struct
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,24 @@ def main(argument: str) -> None:
     ticks, seconds = session.stamp() - before[0], time.perf_counter() - before[1]
     say(channel, b"H", struct.pack("<d", ticks / seconds))
     used = resource.getrusage(resource.RUSAGE_SELF)
-    say(channel, b"P", struct.pack("<q2d", used.ru_minflt, used.ru_utime, used.ru_stime))
+    ran, waited = scheduled()
+    had = struct.pack("<q2d", used.ru_minflt, used.ru_utime, used.ru_stime)
+    say(channel, b"P", had + struct.pack("<2qQd", ran, waited, threading.get_ident(), time.monotonic()))
     session.run()
     say(channel, b"M", Path("/proc/self/maps").read_bytes())
     say(channel, b"C", session.chains())
     sys.stdout.flush()
     say(channel, b"D")
     os._exit(0)
+
+
+def scheduled() -> tuple[int, int]:
+    """Return for how many nanoseconds this process's first thread ran, and waited for a processor; zeros if unknown."""
+    try:
+        ran, waited, _ = map(int, Path("/proc/self/schedstat").read_text().split())
+    except (OSError, ValueError):
+        return 0, 0
+    return ran, waited
 
 
 class TimedSession(Session):

@@ -41,7 +41,7 @@ class Points:
         rows = self.rows_of(index)
         time, work, count = (column.take(rows) for column in self.columns)
         with np.errstate(divide="ignore", over="ignore"):  # none has W = M = 0
-            return time, work / count, work / time
+            return time, work / np.abs(count), work / time  # counts are not negative; -0 is one of them
 
     def rows_of(self, index: int) -> np.ndarray:
         """Return the rows of one event's samples in the samples' table."""
