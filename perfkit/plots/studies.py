@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from perfkit.errors import SettingError
 from perfkit.files import replaced
 from perfkit.names import counted
-from perfkit.plots.style import abbreviate, as_written, ink_on
+from perfkit.plots.style import abbreviate, as_written, darkened, ink_on
 
 if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
@@ -114,7 +114,13 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
     for colour, label, centre, count in zip(
         colours, categories.labels, categories.centroids, categories.counts, strict=True
     ):
-        ax.axvline(centre, color=colour, ls="--", lw=1.5, label=f"{label}: peak {centre:.4g}, {counted(count, 'rows')}")
+        ax.axvline(
+            centre,
+            color=darkened(colour),
+            ls="--",
+            lw=1.5,
+            label=f"{label}: peak {centre:.4g}, {counted(count, 'rows')}",
+        )
     ax.set_xlabel(with_unit(categories.target))
     if table is not None:
         ax.set_ylabel("configurations (count)")

@@ -54,9 +54,8 @@ def ink_on(colour: Any) -> str:
     """Return black or white, whichever reads better on a colour (any that matplotlib knows)."""
     from matplotlib.colors import to_rgb
 
-    red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in to_rgb(colour))
-    # WCAG's relative luminance; above this one, black has the higher contrast.
-    return "white" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179 else "black"
+    # Above this luminance, black has the higher contrast.
+    return "white" if _luminance(np.array(to_rgb(colour))) < 0.179 else "black"
 
 
 def kind_note(kind: str) -> str:
@@ -135,6 +134,22 @@ def _longest(least: int, most: int, fits: Callable[[int], bool]) -> int:
         middle = (least + most + 1) // 2
         least, most = (middle, most) if fits(middle) else (least, middle - 1)
     return least
+
+
+def darkened(colour: str, contrast: float = 3.0) -> str:
+    """Return a colour as it is, or as much darker as a line on white needs to be seen (WCAG's contrast)."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    rgb = np.array(to_rgb(colour))
+    while 1.05 / (_luminance(rgb) + 0.05) < contrast:
+        rgb = rgb * 0.95
+    return to_hex((float(rgb[0]), float(rgb[1]), float(rgb[2])))
+
+
+def _luminance(rgb: np.ndarray) -> float:
+    """Return WCAG's relative luminance."""
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
 def name_rows(axes: "Axes", names: Sequence[str], letters: int = 34) -> None:

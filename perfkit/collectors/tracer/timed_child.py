@@ -35,7 +35,7 @@ def main(argument: str) -> None:
     ticks, seconds = session.stamp() - before[0], time.perf_counter() - before[1]
     say(channel, b"H", struct.pack("<d", ticks / seconds))
     used = resource.getrusage(resource.RUSAGE_SELF)
-    ran, waited = scheduled()
+    ran, waited = ran_and_waited()
     had = struct.pack("<q2d", used.ru_minflt, used.ru_utime, used.ru_stime)
     say(channel, b"P", had + struct.pack("<2qQd", ran, waited, threading.get_ident(), time.monotonic()))
     session.run()
@@ -46,7 +46,7 @@ def main(argument: str) -> None:
     os._exit(0)
 
 
-def scheduled() -> tuple[int, int]:
+def ran_and_waited() -> tuple[int, int]:
     """Return for how many nanoseconds this process's first thread ran, and waited for a processor; zeros if unknown."""
     try:
         ran, waited, _ = map(int, Path("/proc/self/schedstat").read_text().split())
