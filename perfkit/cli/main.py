@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import wraps
@@ -216,6 +217,10 @@ def as_options(message: str) -> str:
     return re.sub(r"\b(time|work)_event=\.\.\.", r"--\1-event EVENT", message)
 
 
+# Python that LLVM calls while it compiles.
+_CALLED_BACK = "llvmlite/binding/executionengine.py"
+
+
 def _have_interrupts_end_quietly() -> None:
     """Have Ctrl-C end the program without a traceback where no code of ours is left: while Python waits for threads."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a caller handles or ignores it
@@ -225,6 +230,11 @@ def _have_interrupts_end_quietly() -> None:
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
     while frame is not None:
+        if frame.f_code.co_filename.endswith(_CALLED_BACK):  # what is raised there is printed, and forgotten
+            again = threading.Timer(0.02, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
         if frame.f_code.co_name == "<module>":  # the program, a notebook's cell or a test is still running
             signal.default_int_handler(number, frame)
         frame = frame.f_back
