@@ -32,6 +32,7 @@ from perfkit.readers.report import Dump, Report
 from perfkit.readers.row_order import begins_anew, even, in_time_order, rises, with_groups
 from perfkit.readers.running_totals import Rows, counts_between, find_totals, is_axis, lone_totals, note_few_that_rise
 from perfkit.readers.scales import (
+    bears_scale,
     factor_of,
     is_gauge,
     is_ratio,
@@ -40,6 +41,7 @@ from perfkit.readers.scales import (
     is_statistic,
     is_word_of_another,
     scaled,
+    scaled_beside,
 )
 from perfkit.readers.summary_rows import without_levels, without_named_summaries, without_summaries
 from perfkit.readers.units_row import with_second_header, without_units_row
@@ -100,6 +102,7 @@ _FEWEST_ALIKE, _MOST_COMPARED, _ALIKE = 10, 100_000, 0.2  # rows that are compar
 _MOST_OF_RATIO = 1000.0  # per thousand instructions
 _LENGTH = re.compile(r"second|elapsed|duration|run[ _-]?time|wall|real|took|[\[(_ ][mun]?s[\])]?$", re.IGNORECASE)
 _STAMP = re.compile(r"stamp|epoch|uptime|date|^ts$|^at$", re.IGNORECASE)
+_KILO = re.compile(r"k[ _]?(?:cycles|instr?(?:uctions?)?s?|insns?)$", re.IGNORECASE)
 _FAR = 3.0  # times the longest step: stamps that began elsewhere
 _SAME_CLOCK = 0.7  # of the logarithm: a core's clock varies by less than twice
 _LARGE = 1e5  # counts that are never the same by chance
@@ -578,8 +581,14 @@ def _plain_names(grid: Grid, report: Report) -> Grid:
 
 def _scaled(grid: Grid, values: dict[int, np.ndarray], report: Report) -> tuple[Grid, dict[int, np.ndarray]]:
     """Multiply out what the names of columns scale by (``cycles (M)``)."""
-    found = {i: scaled(grid.names[i]) for i in values}
+    of = scaled_beside if any(bears_scale(grid.names[i]) for i in values) else scaled
+    found = {i: of(grid.names[i]) for i in values}
     found = {i: f for i, f in found.items() if f[1] != 1.0}
+    if kilo := [grid.names[i] for i in values if _KILO.match(grid.names[i])]:
+        report.note(
+            f"caution: {', '.join(kilo)} may be thousands, or what the kernel did, and are read as they stand; if they "
+            "are thousands, call them 'cycles (K)' and the like"
+        )
     if not found:
         return grid, values
     told = ", ".join(f"{grid.names[i]} as {name} times {factor:g}" for i, (name, factor) in found.items())

@@ -8,18 +8,43 @@ from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 _FACTORS = {
     **dict.fromkeys(
-        ("k", "K", "thousand", "thousands", "1e3", "10^3", "x1000", "x1e3", "x10^3", "×1000", "×10^3"), 1e3
+        (
+            "k",
+            "K",
+            "thousand",
+            "thousands",
+            "Tsd",
+            "Tsd.",
+            "tausend",
+            "1e3",
+            "10^3",
+            "x1000",
+            "x1e3",
+            "x10^3",
+            "×1000",
+            "×10^3",
+        ),
+        1e3,
     ),
-    **dict.fromkeys(("M", "Mio", "million", "millions", "mln", "1e6", "10^6", "x1e6", "x10^6", "×1e6", "×10^6"), 1e6),
-    **dict.fromkeys(("G", "B", "billion", "billions", "bn", "1e9", "10^9", "x1e9", "x10^9", "×1e9", "×10^9"), 1e9),
+    **dict.fromkeys(
+        ("M", "Mio", "mio", "Mio.", "million", "millions", "mln", "1e6", "10^6", "x1e6", "x10^6", "×1e6", "×10^6"), 1e6
+    ),
+    **dict.fromkeys(
+        ("G", "B", "Mrd", "Mrd.", "billion", "billions", "bn", "1e9", "10^9", "x1e9", "x10^9", "×1e9", "×10^9"), 1e9
+    ),
 }
 _IN_NAME = re.compile(
     r"^(?P<name>.*[^\s(\[])\s*(?:[(\[]\s*(?:in\s+)?(?P<unit>[^)\]\s]+)\s*[)\]]|\s+in\s+(?P<words>\w+)|\s*/\s*(?P<over>1e[369]|10\^[369]))$"
 )
 # Of time and work only, and with capitals: kernel and user cycles may end in _k and _u, and RISC-V counts mcycle.
 _AXIS_SCALED = re.compile(
-    r"^(?:(?P<before>[MG])(?P<of>cycles|instructions|insns?)|(?P<name>cycles|instructions|insns?)"
+    r"^(?:(?P<before>[MG])(?P<of>cycles|instructions|insns?|instr?s?)|(?P<name>cycles|instructions|insns?|instr?s?)"
     r"(?:[ _.](?P<behind>[MG]|[Mm]io|mln|millions?|bn|billions?)|[ _]x?(?P<power>1e[369]|10\^[369])))$"
+)
+# Of the other columns where time or work are scaled in the same manner.
+_SCALED_BESIDE = re.compile(
+    r"^(?P<name>.*[^\s_.])(?:[ _.](?P<unit>[kKMG]|[Mm]io|Tsd|mln|millions?|bn|billions?|thousands?)|"
+    r"[ _]x?(?P<power>1e[369]|10\^[369]))$"
 )
 # "all counts in thousands", "unit: M", "x1000"; not "10 million rows".
 _SAID = re.compile(
@@ -78,10 +103,22 @@ def scaled(name: str) -> tuple[str, float]:
     """Return a column's name without the scale in it, and that scale: ``cycles (M)`` gives cycles and a million."""
     if (axis := _AXIS_SCALED.match(name.strip())) is not None:
         letter = (axis["before"] or axis["behind"] or "")[:1].upper()
-        return axis["of"] or axis["name"], factor_of(letter or axis["power"])
+        name = axis["of"] or axis["name"]
+        return "instructions" if name.startswith("inst") else name, factor_of(letter or axis["power"])
     match = _IN_NAME.match(name.strip())
     factor = 1.0 if match is None else factor_of(match["unit"] or match["words"] or match["over"])
     return (name, 1.0) if match is None or factor == 1.0 else (match["name"].strip(), factor)
+
+
+def scaled_beside(name: str) -> tuple[str, float]:
+    """Return `scaled` of a column beside one of time or work that bears its scale behind its name (``cycles_G``)."""
+    match = None if bears_scale(name) else _SCALED_BESIDE.match(name.strip())
+    return scaled(name) if match is None else (match["name"], factor_of(match["unit"] or match["power"]))
+
+
+def bears_scale(name: str) -> bool:
+    """Whether a column of time or work bears its scale in front of or behind its name, without parentheses."""
+    return _AXIS_SCALED.match(name.strip()) is not None
 
 
 def factor_of(unit: str) -> float:

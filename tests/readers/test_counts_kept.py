@@ -150,3 +150,25 @@ def test_of_a_hybrid_processor_the_second_level_is_of_the_cores_that_did_the_wor
     (tmp_path / "d.csv").write_text(began + "\n".join(sorted(lines, key=lambda line: float(line.split(",")[0]))) + "\n")
     told = exploration.explore(tmp_path / "d.csv").headline
     assert "back end (50%: memory 5%, execution units 45%)" in told
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "cycles_G,instructions_G,branch_misses_M",
+        "cycles x1e9,instructions x1e9,branch_misses x1e6",
+        "cycles (Mrd),instructions (Mrd),branch_misses (Mio)",
+        "Gcycles,Ginst,branch_misses (M)",
+    ],
+)
+def test_all_columns_that_bear_a_scale_are_scaled(read, header):
+    """Misses stood as they were beside cycles that were multiplied out: millions of cycles for each."""
+    found = read(f"{header}\n0.993386,1.948676,3.297741\n0.5,0.25,1.5\n")
+    counts = found.table.pivot(index="interval", columns="event", values="count")
+    assert counts.loc[0].round().to_numpy() == pytest.approx(np.array([993_386_000, 1_948_676_000, 3_297_741]))
+
+
+def test_thousands_that_may_be_the_kernels_are_a_caution(read):
+    axes = {"time_event": "kcycles", "work_event": "kinstructions"}
+    found = read("kcycles,kinstructions,branch-misses\n993385,1948676,3297741\n500000,900000,12345\n", **axes)
+    assert any("kcycles, kinstructions may be thousands, or what the kernel did" in note for note in found.notes)
