@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,21 @@ from perfkit.errors import DataError, NeverCalledError, UnavailableError
 _CHILD = "perfkit.collectors.tracer.timed_child"
 _ROOM = 8 << 20  # bytes: a million calls
 _LOADING = 20.0  # seconds for the child to start
-# What the child says when the run begins: page faults, seconds of the user's and the kernel's work, nanoseconds that
-# its thread ran and waited, that thread, and the time.
-_BEFORE = "<q2d2qQd"
 _COUNTED = 0.1  # seconds of a run from which the kernel's clock, of 10 ms a tick, tells a share
 _LOOK = 0.01  # seconds between looks at how many calls there were
 _MULTIPLY = (2, 3, 4, 5)  # cycles that a dependent multiplication may take
+
+
+class _Before(NamedTuple):
+    """What the child says when the run begins, in this order (``<q2d2qQd``)."""
+
+    faults: int  # pages
+    user: float  # seconds of processor time
+    kernel: float
+    ran: int  # nanoseconds of its first thread
+    waited: int
+    thread: int  # as pthread_self() calls it
+    moment: float  # of time.monotonic()
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,13 +163,14 @@ def time_calls(
             found, ended = messages(channel, process, began + seconds + _LOADING, seconds, enough, kept)
             maps = kept[b"M"].decode(errors="surrogateescape") if b"M" in kept else _maps(process.pid)
             maps = maps.replace(str(printed.parent.resolve() / "program.so"), str(program.resolve()))
-            text, before = tail(printed), kept.get(b"P")
-            lasted = time.monotonic() - struct.unpack(_BEFORE, before)[-1] if before else 0.0
+            text = tail(printed)
+            before = _Before(*struct.unpack("<q2d2qQd", kept[b"P"])) if b"P" in kept else None
+            lasted = time.monotonic() - before.moment if before else 0.0
             waited, ready = _waited(process.pid, before)
             faults, kernel = _for_it(process.pid, before)
         times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
         rate = struct.unpack("<d", kept[b"H"])[0] if b"H" in kept else 0.0
-        waited = waited if before and _owner(handles["context"]) == struct.unpack(_BEFORE, before)[-2] else 0.0
+        waited = waited if before and _owner(handles["context"]) == before.thread else 0.0
         shared = waited if ready > lasted / 2 else 0.0
         is_most = bool(rate) and times.ticks.sum() / rate > lasted / 2
         kernel = kernel if is_most else 0.0
@@ -286,19 +296,18 @@ def _maps(pid: int) -> str:
         return ""
 
 
-def _waited(pid: int, before: bytes | None) -> tuple[float, float]:
+def _waited(pid: int, before: _Before | None) -> tuple[float, float]:
     """Return the share of a run that a process's first thread waited for a processor, and the run in its seconds.
 
     ``before`` is what it had run and waited when the run began. Zeros where that is not known.
     """
     if before is None:
         return 0.0, 0.0
-    _, _, _, had_run, had_waited, _, _ = struct.unpack(_BEFORE, before)
     try:
         ran, waited, _ = map(int, Path(f"/proc/{pid}/schedstat").read_text().split())
     except (OSError, ValueError):
         return 0.0, 0.0
-    ran, waited = ran - had_run, waited - had_waited
+    ran, waited = ran - before.ran, waited - before.waited
     return waited / max(ran + waited, 1), (ran + waited) / 1e9
 
 
@@ -308,21 +317,23 @@ def _owner(context: int) -> int:
     return int(owner)
 
 
-def _for_it(pid: int, before: bytes | None) -> tuple[int, float]:
+def _for_it(pid: int, before: _Before | None) -> tuple[int, float]:
     """Return a run's page faults, and the share of its processor time in which the kernel worked for it.
 
     ``before`` is what the process had used of them when the run began. Zeros where that is not known.
     """
     if before is None:
         return 0, 0.0
-    had, user, system, *_ = struct.unpack(_BEFORE, before)
     try:
         numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         faults, ticks = int(numbers[7]), (int(numbers[11]), int(numbers[12]))
     except (OSError, ValueError, IndexError):
         return 0, 0.0
-    spent = [max(0.0, each / os.sysconf("SC_CLK_TCK") - was) for each, was in zip(ticks, (user, system), strict=True)]
-    return max(0, faults - had), spent[1] / sum(spent) if sum(spent) > _COUNTED else 0.0
+    spent = [
+        max(0.0, each / os.sysconf("SC_CLK_TCK") - was)
+        for each, was in zip(ticks, (before.user, before.kernel), strict=True)
+    ]
+    return max(0, faults - before.faults), spent[1] / sum(spent) if sum(spent) > _COUNTED else 0.0
 
 
 def _called(context: int, calls: int) -> bool:

@@ -135,8 +135,7 @@ class Gus:
         if not isinstance(trace, Trace):
             raise SettingError(
                 f"Gus.run takes a Trace; found {type(trace).__name__}: record one with perfkit.collectors.Tracer, "
-                "or open a file "
-                "with perfkit.Trace.load"
+                "or open a file with perfkit.Trace.load"
             )
         program = self.program(trace)
         if any(form.source == "class default" for form in program.forms):
