@@ -3,22 +3,9 @@
 import numpy as np
 import pytest
 
-import perfkit as pk
 from perfkit.errors import FormatError
 from perfkit.exploration import exploration
 from perfkit.samples.events import sounds_like_event
-
-
-@pytest.fixture
-def read(tmp_path):
-    """Read a text as a dump."""
-
-    def opened(text, **asked):
-        path = tmp_path / "dump.csv"
-        path.write_text(text)
-        return pk.read_samples(path, **asked)
-
-    return opened
 
 
 def events(samples):

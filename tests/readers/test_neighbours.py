@@ -9,18 +9,6 @@ import perfkit as pk
 from perfkit.errors import FormatError
 
 
-@pytest.fixture
-def read(tmp_path):
-    """Read a text as a dump."""
-
-    def opened(text, **asked):
-        path = tmp_path / "dump.txt"
-        path.write_text(text)
-        return pk.read_samples(path, **asked)
-
-    return opened
-
-
 def totals(samples):
     return samples.table.groupby("event", observed=True)["count"].sum().to_dict()
 
