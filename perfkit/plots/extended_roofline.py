@@ -32,10 +32,10 @@ COLOURS = {
 TYPE_COLOURS = {"A": "#c0392b", "M": "#C0620F", "D": "#8B5A2B", **{k: COLOURS[k] for k in ("L1", "L2", "L3", "mem")}}
 TYPE_COLOURS |= {"F": "#b5179e", "I": COLOURS["I"]}
 STALL_COLOURS = {"RS": "#a87900", "ROB": "#9d8189", "LB": "#5f9130", "SB": "#3a9c91", "LFB": "#9a72b8"}
-# Dots close to one another: lines of them further apart are as pale as thin ones.
+# Dots close to one another: lines of them further apart are as pale as thin ones. Dashes are long beside them.
 DASHES: dict[str, Any] = {
     "throughput": "-",
-    "issue": "--",
+    "issue": (0, (6, 2)),
     "latency": "-.",
     "stall": (0, (2, 1)),
     "overlap": "-",
