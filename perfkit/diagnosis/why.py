@@ -644,10 +644,13 @@ class _Inquiry:
         return None
 
     def _part(self, longer: Trace, first: int, last: int) -> Trace:
-        """Return so many blocks, and keep what ran before them."""
+        """Return so many blocks, and keep what ran before them: never a whole call, though it may end with the call."""
         limit = f"limit of {self.limit} instructions"
         self.before = longer.part(0, first, limit) if first else None
-        return longer.part(first, last, limit)
+        part = longer.part(first, last, limit)
+        return replace(
+            part, provenance=replace(part.provenance, complete=False, stopped=part.provenance.stopped or limit)
+        )
 
     def _simulated(self, states: Sequence[GusResult], calls: Calls, measured: Measured | None) -> GusResult:
         """Return the nearest of both simulations; say what else it might have been, where that is far from it."""

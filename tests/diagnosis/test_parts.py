@@ -429,6 +429,23 @@ def test_a_part_that_ends_at_once_is_an_inner_call_of_a_recursion(monkeypatch, l
     assert (found is not None) == taken
 
 
+def test_the_end_of_a_call_is_not_compared_with_the_whole_of_it(monkeypatch):
+    """A recording from the middle of a call ends with it, and has room: seven times too slow, said the comparison."""
+    trace = pk.datasets.load("traces/correlation-v5-small").head(900)
+    trace = dataclasses.replace(trace, provenance=dataclasses.replace(trace.provenance, complete=True, stopped=""))
+    asked = inquiry()
+    asked.unseen = []
+    monkeypatch.setattr(asked, "_tracer", lambda *_: trace)
+    monkeypatch.setattr("perfkit.diagnosis.why.few", lambda _: False)
+    monkeypatch.setattr("perfkit.diagnosis.why._half_done", lambda *_: 0.1)
+    monkeypatch.setattr("perfkit.diagnosis.why._seen", lambda *_: 1.0)
+    found = asked._steady(object(), object())
+    assert found.instruction_count == trace.instruction_count
+    timed = [CallTimes(np.full(9, 1e6), 9, 0, (1.0,), 0.0, False, "", 1.0)]
+    measured, why_not = asked._measured(timed, Calls(0, 1), found, "", pk.Microarchitecture.load("zen4"))
+    assert (measured, why_not[:23]) == (None, "only a part of one call")
+
+
 def short(cycles, trace, **further):
     """Return what is measured of a recorded call that took so many cycles."""
     timed = [CallTimes(np.full(9, cycles), 9, 0, (1.0,), 0.0, False, "", 1.0, **further)]

@@ -21,7 +21,8 @@ What is added to the printed algorithm, with its reason:
   register that was stored before has the register's value without loading;
 - a line that is on its way is not in L1: accesses to it wait until it arrives;
 - an access to a page that no TLB holds waits for the page walk, one that only the second TLB holds for that TLB; both
-  are given the part of the time in which they hold up retirement, and not the rest of the access;
+  are given the part of the time in which they hold up retirement, and not the rest of the access; where the
+  core file has the number of page walkers, only so many walks are on their way at a time;
 - the front end gets its uops in groups from the micro-op cache, one line of code and one taken branch at most in each,
   where the core file has the figure; groups may run ahead of dispatch;
 - stores into one aligned piece of a line that follow each other are written together, one across its end in two parts,
@@ -76,6 +77,8 @@ from perfkit.simulators.gus.timing import (
     TICKS,
     TRANSLATION,
     VECTOR,
+    WALKERS,
+    WALKING,
     WRITES,
 )
 from perfkit.simulators.memory.memory import (
@@ -85,6 +88,7 @@ from perfkit.simulators.memory.memory import (
     LEVEL,
     MISPREDICTED,
     PAGE_SPLIT,
+    PAGE_WALK,
     PREFETCH_SHIFT,
     RENAMED,
     RETAGGED,
@@ -337,12 +341,22 @@ def simulate(  # pragma: no cover - compiled
                 got = a
                 # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
                 which = by_address if level == 0 and by_address != LATENCY else LEVEL_LATENCY + level
+                if taint is not None:
+                    no = to.start(taint, to.ACCESS, to.ADDRESS, na, n)
                 walk = code >> WALK_SHIFT & WALK
+                if walk == PAGE_WALK:
+                    v = load(s_level, WALKERS)
+                    if taint is not None:
+                        no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_LEVEL, WALKERS, n)
+                        uses = to.use(taint, to.BY_LEVEL, WALKERS, uses, v, disp, n)
+                    if spent is not None and v > got:
+                        which = TRANSLATION + walk - 1
+                    got = later(got, v)
+                    store(s_level, WALKERS, later(v, disp) + load(c_walk, WALKING))
                 if walk:
                     got = got + load(c_walk, walk)
                 v = load(s_level, 0)
                 if taint is not None:
-                    no = to.start(taint, to.ACCESS, to.ADDRESS, na, n)
                     no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_LEVEL, 0, n)
                     uses = to.use(taint, to.BY_LEVEL, 0, uses, v, disp, n)
                 if spent is not None and v > got:

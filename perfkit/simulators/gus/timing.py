@@ -46,7 +46,9 @@ CAUSES = (
 )
 RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWARD = range(8)
 LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, TRANSLATION, SET_FILL, PORTS = 8, 12, 16, 17, 18, 20, 21
-FIRST_SET = 4  # in `State.level`: the sets of L1 come after the levels
+WALKERS = 4  # in `State.level`: the walkers of pages come after the levels
+FIRST_SET = 5  # and then the sets of L1
+WALKING = 3  # in `Costs.walk`: how long after a page walk the next one begins
 
 
 # What an instruction has, as counts, and its flags: fields of one number, (first bit, largest value).
@@ -110,7 +112,7 @@ class Costs(NamedTuple):
     # shifted to the piece whose stores are written together, where these follow one another (`store_boundary`).
     pairs: NDArray[np.int64]
     piece: NDArray[np.int64]  # (1,) or (K,), all agree: the bits by which a granule is shifted to what pairs lie in
-    walk: NDArray[np.int64]  # (3, K) nothing, an access of the second TLB, a page walk
+    walk: NDArray[np.int64]  # (4, K) nothing, an access of the second TLB, a page walk; between two page walks
     page_split: NDArray[np.int64]  # (1, K) a store across the end of a page
     set_fill: NDArray[np.int64]  # (2, K) between two lines that come into one set of L1; where a written one leaves it
     early: NDArray[np.int64]  # (2, K) what is added to a result for additions: nothing, less than nothing
@@ -144,7 +146,7 @@ class State(NamedTuple):
     counts: NDArray[np.int64]
     register: NDArray[np.int64]  # for every operation, then for additions
     port: NDArray[np.int64]
-    level: NDArray[np.int64]  # of each level, then of each set of L1 where these are modelled
+    level: NDArray[np.int64]  # of each level, of the page walkers, then of each set of L1 where these are modelled
     rob: NDArray[np.int64]  # rings of a power of two, so that buffers of other sizes fit in
     loads: NDArray[np.int64]
     stores: NDArray[np.int64]
@@ -332,7 +334,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         *_group(core),
         *_commit(core, base, ticks),
         np.int64(int(core.feature("store_pair_bytes", 64)).bit_length() - 4),
-        ticks([0.0, value("second_tlb_latency", 0.0), value("page_walk_latency", 0.0)]),
+        ticks([0.0, value("second_tlb_latency", 0.0), *_walks(core, value("page_walk_latency", 0.0))]),
         ticks([value("page_split_store", 0.0)]),
         ticks([value("L1_set_fill", 0.0), 2 * value("L1_set_fill", 0.0)]),
         ticks([0.0, -program.early.max(initial=0.0) * factor]),
@@ -377,6 +379,12 @@ def state(program: Program, cost: Costs) -> State:
         ring(np.maximum(cost.store_buffer, RECENT)),
         schedulers,
     )
+
+
+def _walks(core: Microarchitecture, latency: float) -> tuple[float, float]:
+    """Return how long a page walk takes, and how long after one the next begins: several walkers share the work."""
+    walkers = int(core.feature("page_walkers", 0))
+    return latency, latency / walkers if walkers else 0.0
 
 
 def _commit(core: Microarchitecture, base: Microarchitecture, ticks: Any) -> tuple[Any, Any]:
