@@ -114,7 +114,7 @@ class NoiseResult(Tabled):
     def slack(self) -> dict[str, str]:
         """How much slack each kind's resource has, in a word, measured: none, some, plenty, or that it is not known."""
         quiet = self.curves.groupby("kind")["quiet"].all()
-        return {kind: word(found) if quiet[kind] else UNTOLD for kind, found in self._measured.items()}
+        return {kind: word(found, self.cycles) if quiet[kind] else UNTOLD for kind, found in self._measured.items()}
 
     @property
     def bottleneck(self) -> str:
@@ -141,9 +141,16 @@ class NoiseResult(Tabled):
         return first_bottleneck(slack, words, self._dispatched(bends), slope, own, exposed)
 
     def _dispatched(self, bends: Mapping[str, Bend]) -> float:
-        """Return the share of the time in which dispatch is busy: the loop's instructions, at a nop's cost each."""
+        """Return the share of the time in which dispatch is busy: the loop's instructions, at a nop's cost each.
+
+        Where no-operations never hurt, at most what leaves room for those that were added; 1 where none were.
+        """
         nop = bends.get("nop")
-        return self.instructions * nop.slope if nop and np.isfinite(nop.slope) else 1.0
+        if nop is None:
+            return 1.0
+        if not np.isfinite(nop.slope):
+            return self.instructions / (self.instructions + nop.absorbed)
+        return self.instructions * nop.slope
 
     def disagreement(self, kind: str) -> float:
         """Return how far the model's curve of one kind is off: the mean absolute difference of logarithms."""

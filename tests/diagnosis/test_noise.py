@@ -67,6 +67,17 @@ def test_a_curve_that_creeps_up_never_rises():
     assert word(bend(n, values, 0.03, cycles=250)) == word(bend(n, values, 0.03)) == NONE
 
 
+def test_a_loop_of_whole_cycles_leaves_the_rest_of_one_idle():
+    """As on a Zen 5: 15 vector operations on four units take four cycles; so do 12 there, beside a chain of four."""
+    n = [0, 1, 2, 3, 4, 6, 8, 12, 16]
+    for own, idle in ((15, NONE), (12, SOME)):
+        found = bend(n, [max(4.0, (own + k) / 4) / 4 for k in n], 0.03, cycles=4.04)
+        assert (word(found, 4.04), word(found)) == (idle, SOME)
+        assert word(found, 4.4) == SOME
+    divider = bend(n, [max(4.0, 3.3 + k) / 4 for k in n], 0.03, cycles=4.0)
+    assert word(divider, 4.0) == SOME  # one unit
+
+
 def test_one_disturbed_point_is_not_a_bend():
     n, values = curve(0.1, 0.01)
     values[2] = 1.8
@@ -88,6 +99,8 @@ def test_a_slowdown_within_its_interval_is_none():
         ({"nop": 0.5, "load": 0.9}, 0.5, "none of these"),
         ({"nop": 0.1, "long nop": 0.0}, 0.3, "restarts"),
         ({"nop": 0.5, "latency": 0.1, "vector add": 0.0}, 0.3, "latency"),
+        ({"nop": math.nan, "long nop": 0.08, "latency": 0.0}, 0.04, "restarts"),  # as on a Zen 5
+        ({"nop": 0.9, "long nop": 0.08, "latency": 0.0}, 0.8, "latency"),
     ],
 )
 def test_the_first_bottleneck(slack, dispatched, right):
