@@ -1,6 +1,7 @@
 """The answer to "why is this slow?": what was measured, what was simulated, and what follows."""
 
 import json
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -51,6 +52,8 @@ _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' a
 _CROWDED = 0.3  # from which other programs' use of caches and memory may double the calls' own time
 _NEVER = -0.85  # off: other programs in the same caches do not make anything so much slower
 _KERNEL = 0.2  # of the processor time, from which the kernel's work is told
+# Arithmetic on SSE and AVX registers, which sets the flags of MXCSR.
+_FLOATING = re.compile(r"v?(add|sub|mul|div|sqrt|fn?m(add|sub)\d*|cvt\w*)[sp][sd]\b")
 _FAULT = 1000  # cycles of the kernel for a page fault, at least: 0.5 to 1 us where anybody looked
 _BRANCHES = "misprediction_penalty"
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
@@ -80,6 +83,8 @@ class Measured:
     taken_off : bool
         Whether that share is taken off `cycles`, `high` and `typical`, as of calls of 10 ms or more: in that time they
         are interrupted as the whole run is. Shorter ones mostly run between two interruptions.
+    subnormal : bool
+        Whether arithmetic of the timed thread met numbers below the normal range (`CallTimes.subnormal`).
     faults : float
         Page faults that fall to these calls, about: those of the run evenly, and at most one for each page they touch.
     samples : int
@@ -99,6 +104,7 @@ class Measured:
     samples: int = 0
     taken_off: bool = False
     kernel: float = 0.0
+    subnormal: bool = False
 
     @property
     def spread(self) -> float:
@@ -378,7 +384,15 @@ class Diagnosis(Summarised):
                 f"{told or 'system calls, or page faults'}), which is not simulated: "
                 + ("touch the memory before, or use it again" if faults else "make fewer and larger calls")
             )
-        if self.measured is None or more <= 0 or self.measured.faults * _FAULT < more / 4:
+        if self.measured is None or more <= 0:
+            return ""
+        if self.measured.subnormal and any(_FLOATING.match(text) for text in self.result.trace.code.text):
+            return (
+                "; its arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single precision: the "
+                "processor's flags say so), each of which may cost more than 100 cycles and is not simulated: flush "
+                "them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or keep numbers from decaying to them"
+            )
+        if self.measured.faults * _FAULT < more / 4:
             return ""
         return (
             f", which holds the kernel's work for about {self.measured.faults:,.0f} page faults (memory touched for "

@@ -91,6 +91,10 @@ def bend(
     if len(behind) == 1:  # what lies before the bend is on the line only if it bends there
         behind = np.array([first - 1, first])
     slope, intercept = np.polyfit(n[behind], values[behind], 1)
+    if intercept > 1 + least:  # busy for more than all of the time: many at once cost less each than the first ones
+        early = slice(first, first + _POINTS)
+        steeper, lower = np.polyfit(n[early], values[early], 1) if len(n[early]) > 1 else (slope, intercept)
+        slope, intercept = (steeper, lower) if steeper > slope else (slope, intercept)
     if slope <= 0 or slope * cycles < _CHEAPEST:
         return Bend(float(n[-1]), np.nan, np.nan, float(n[first]), 0.0)
     # What was added without a slowdown was absorbed, whatever the line says: some curves rise in steps.

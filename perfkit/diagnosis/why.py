@@ -714,6 +714,7 @@ class _Inquiry:
             faults,
             taken_off=off[at] > 0,
             kernel=max(run.kernel for run in whole),
+            subnormal=any(run.subnormal for run in whole),
         ), ""
 
     def _sampled_quietly(

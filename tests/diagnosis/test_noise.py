@@ -78,6 +78,14 @@ def test_a_loop_of_whole_cycles_leaves_the_rest_of_one_idle():
     assert word(divider, 4.0) == SOME  # one unit
 
 
+def test_many_at_once_that_cost_less_each_do_not_make_the_first_ones_slack_nothing():
+    """As on a Zen 5: loads from L2 take 2.9 cycles each, of more than a dozen 1.7; the loop of 2 cycles has none."""
+    n, cycles = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32], 1.97
+    values = [1.97, 3.21, 6.01, 8.87, 11.81, 17.4, 23.16, 28.75, 30.01, 43.44, 58.13]
+    found = bend(n, np.array(values) / cycles, 0.03, cycles=cycles)
+    assert (word(found), found.slack > 0.8) == (PLENTY, True)
+
+
 def test_one_disturbed_point_is_not_a_bend():
     n, values = curve(0.1, 0.01)
     values[2] = 1.8

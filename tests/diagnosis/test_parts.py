@@ -705,6 +705,21 @@ def test_the_kernels_work_is_told_where_it_explains_the_measured_time():
     assert "kernel" in told(0.75, waited=0.5, taken_off=True), "and not: other programs shared the caches"
 
 
+def test_subnormal_numbers_are_told_where_more_was_measured_than_is_simulated():
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = found.result.cycles
+
+    def told(factor, **further):
+        measured = Measured(factor * cycles, factor * cycles, 2, 1, factor * cycles, **further)
+        return "subnormal" in dataclasses.replace(found, measured=measured).doubt
+
+    assert any("pd" in text or "sd" in text for text in found.result.trace.code.text)
+    assert [told(4, subnormal=True), told(4), told(1, subnormal=True), told(0.5, subnormal=True)] == [
+        True,
+        *[False] * 3,
+    ]
+
+
 @needed
 def test_a_sampler_that_fails_is_not_taken_for_the_program_failing():
     failed = Sampled("perf, software clock", {}, 0.1, "ended with status 255")

@@ -20,7 +20,10 @@ from typing import Any
 from perfkit.collectors.tracer.child import Session, say, start_session
 
 # Offsets in the context page.
-ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11 = range(0, 88, 8)
+ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11, MXCSR = range(
+    0, 96, 8
+)
+_FLAGS = 0x3F  # of MXCSR: what arithmetic met since they were last cleared
 LINKS = 4096  # links of each chain
 _ADD, _MULTIPLY = b"\x48\x01\xc8", b"\x48\x0f\xaf\xc1"  # add rax, rcx; imul rax, rcx
 
@@ -38,6 +41,7 @@ def main(argument: str) -> None:
     ran, waited = ran_and_waited()
     had = struct.pack("<q2d", used.ru_minflt, used.ru_utime, used.ru_stime)
     say(channel, b"P", had + struct.pack("<2qQd", ran, waited, threading.get_ident(), time.monotonic()))
+    session.forget()
     session.run()
     say(channel, b"M", Path("/proc/self/maps").read_bytes())
     say(channel, b"C", session.chains())
@@ -100,6 +104,14 @@ class TimedSession(Session):
             self._run_script()
         else:
             self._run_program()
+
+    def forget(self) -> None:
+        """Clear what arithmetic has met so far, so that the flags after a call are of the program."""
+        kept = ctypes.c_uint32()
+        store, load = (self._callable(code) for code in (b"\x0f\xae\x1f\xc3", b"\x0f\xae\x17\xc3"))
+        store(ctypes.addressof(kept), 0)
+        kept.value &= ~_FLAGS
+        load(ctypes.addressof(kept), 0)
 
     def chains(self) -> bytes:
         """Return the ticks of a chain of additions and of one of multiplications, and of two readings in a row."""
@@ -196,6 +208,7 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.code(Code.MOV_RM64_R64, MemoryOperand(R11), RAX)
     e.lea(R11, MemoryOperand(R11, displ=8, displ_size=1))
     e.store(POINTER, R11)
+    e.code(Code.STMXCSR_M32, e.slot(MXCSR))
     e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(ACTIVE), 0))
     e.load(RAX, SAVED_RAX)
     e.load(RDX, SAVED_RDX)

@@ -42,3 +42,23 @@ def test_calls_of_other_threads_are_counted_and_not_timed_and_nothing_stays_open
     found = time_calls(program, "work", seconds=10)
     assert (found.calls, len(found.ticks), found.others) == (5, 5, 7)
     assert open_pipes() <= before
+
+
+DECAYS = """
+    #include <stdlib.h>
+    double x[64];
+    __attribute__((noipa)) void scale(double by) { for (int i = 0; i < 64; i++) x[i] *= by; }
+    int main(int argc, char **argv) {
+        for (int i = 0; i < 64; i++) x[i] = atof(argv[1]);
+        for (int k = 0; k < 20; k++) scale(0.5);
+        return 0;
+    }
+"""
+
+
+@pytest.mark.parametrize(("first", "met"), [("1e-307", True), ("1e-290", False), ("0", False), ("1e-320", True)])
+def test_numbers_below_the_normal_range_are_noticed(tmp_path, first, met):
+    """The least normal number is 2.2e-308: halving 1e-307 twenty times leaves it."""
+    (tmp_path / "decays.c").write_text(DECAYS)
+    subprocess.run(["gcc", "-O1", tmp_path / "decays.c", "-o", tmp_path / "decays"], check=True)
+    assert time_calls(tmp_path / "decays", "scale", [first], seconds=10).subnormal == met
