@@ -178,8 +178,10 @@ def first_bottleneck(
     alike = "nop" in tight and slack["nop"] <= slack[worst] + _ALIKE
     if dispatched >= FRONT_END and alike:
         return "front end"
-    # A dispatch that is idle absorbs no-operations for as long as it is: that they hurt soon says it by itself.
-    if dispatched < FRONT_END and (alike or any(slack.get(kind, 1.0) <= NO_SLACK for kind in ("nop", "long nop"))):
+    # Single ones may cost too little to be told from noise, on a core that begins eight per cycle.
+    if dispatched < FRONT_END and (
+        alike or any(slack[kind] <= NO_SLACK for kind in tight if kind in {"nop", "long nop"})
+    ):
         return "restarts"
     # Whatever takes a port now and then delays a chain that waits for nothing else.
     if "latency" in tight:
