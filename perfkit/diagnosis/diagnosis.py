@@ -603,12 +603,13 @@ class Diagnosis(Summarised):
         where, name = self._said(at), words.brief(self.function)
         resource, both = self.bottleneck, self.together
         if both is not None:
-            *first, last = (self._words(name)[0] for name in both.resources)
+            *first, last = dict.fromkeys(self._words(name)[0] for name in both.resources)
+            held = f"{'; '.join(first)}; and {last}" if first else last
             change = " and ".join(map(_better, both.resources))
             number, none = _NUMBERS[len(both.resources)], "neither" if len(both.resources) == 2 else "none"
             return (
                 f"{name} is held back by {number} things at once, of which {none} alone would bring 5 %: "
-                f"{'; '.join(first)}; and {last}; see {where}. {change[0].upper()}{change[1:]} together would make it "
+                f"{held}; see {where}. {change[0].upper()}{change[1:]} together would make it "
                 f"{1 + both.gain:.2f} times as fast"
             )
         if not resource:

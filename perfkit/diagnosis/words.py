@@ -90,7 +90,8 @@ def remedy(resource: str) -> str:
 def better(resource: str, weight: float) -> str:
     """Say what is changed where a resource is made `weight` times as good."""
     name = resource.replace("_", " ")
-    return f"{name} divided by {weight:g}" if "latency" in name or "penalty" in name else f"{weight:g} times {name}"
+    is_time = any(word in resource for word in ("latency", "penalty", "page_split_store", "L1_set_fill"))
+    return f"{name} divided by {weight:g}" if is_time else f"{weight:g} times {name}"
 
 
 def brief(name: str, most: int = 60) -> str:
