@@ -268,7 +268,7 @@ class _Inquiry:
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"), self.ahead.resting():
             states = tuple(beside(lambda warm: Gus(core, warm=warm).run(trace), ("none", "caches")))
-            self.expected = Gus(core).cycles_after(self.before, trace) if self.before is not None else 0.0
+            self.expected = self._after_what_ran(core, calls, trace)
         once, _ = self._measured(timed, calls, trace, why_not, core)
         self._answer_first(hot, _nearest(states, calls, once, self.expected)[0], once)
         if timed and self._whole(trace) is not None:
@@ -642,6 +642,19 @@ class _Inquiry:
                 )
                 return part
         return None
+
+    def _after_what_ran(self, core: Microarchitecture, calls: Calls, trace: Trace) -> float:
+        """Return the cycles of a part of a call with what ran before it in the caches; 0 where that is not known.
+
+        Of the beginning of a later call that is the call before: as much of it as was recorded, which leaves the end of
+        the data there, and not what the part itself touches.
+        """
+        if self.before is not None:
+            return Gus(core).cycles_after(self.before, trace)
+        if not calls.skip or self.longer is None or trace.provenance.complete:
+            return 0.0
+        part = trace if trace.code is self.longer.code else self.longer.head(trace.instruction_count)
+        return Gus(core).cycles_after(self.longer, part)
 
     def _part(self, longer: Trace, first: int, last: int) -> Trace:
         """Return so many blocks, and keep what ran before them: never a whole call, though it may end with the call."""
