@@ -19,6 +19,8 @@ _PAGE = 4096
 _OF_STORES = frozenset({"store_commit", "store_buffer", "page_split_store"})
 _LOCKED = re.compile(r"lock |xchg .*\[")
 _PREFIX = re.compile(r"^(?:lock|rep\w*|xacquire|xrelease|notrack|bnd) ")
+_DIVISION = re.compile(r"v?(div|sqrt|fdiv|fsqrt|idiv)")
+_SLOW = 1.5  # cycles from which a division is one that waits for a unit that is not pipelined
 _GATHER = re.compile(r"vp?gather")
 _STORE = re.compile(r"(v?mov\w*|push|stos\w*|v?p?extr\w*|vextract\w*|vp?scatter\w*) (\w+ ptr )?(\w\w:)?\[|push ")
 
@@ -65,6 +67,11 @@ def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
         return (
             f"gathers: each keeps the ports {resource} for {each(_GATHER):.1f} cycles, a load for each element",
             "loads of neighbouring elements, or of several that are used together",
+        )
+    if share(_DIVISION) > _MOST and each(_DIVISION) >= _SLOW:
+        return (
+            f"divisions: each keeps the ports {resource} for {each(_DIVISION):.1f} cycles",
+            "multiplying by the reciprocal",
         )
     most = f"the ports {resource} take {rate:g} a cycle at most"
     if loads.sum() >= _MOST * use.sum() and (torn := _torn(result, stores=False)):

@@ -255,15 +255,12 @@ class _Inquiry:
                     )
             else:
                 calls, trace = self._recorded(hot, timed, found is None or few(found))
-                above = (
-                    self._above(hot, reason, timed, found, core)
-                    if self._may_overlap(timed, trace, calls, core)
-                    else None
-                )
+                overlaps = self._may_overlap(timed, trace, calls, core)
+                above = self._above(hot, reason, timed, found, core) if overlaps and not self.asked else None
                 if above is not None:
                     hot, reason, timed, calls, trace = above
                 else:
-                    self.bare = self._may_overlap(timed, trace, calls, core)
+                    self.bare = overlaps
                     trace = self._where_the_time_goes(found, hot, trace, core)
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"), self.ahead.resting():
@@ -418,14 +415,14 @@ class _Inquiry:
         return not self.asked and bool(timed) and len(timed[0].ticks) > 1 and middle(timed[0].cycles) < _SHORT
 
     def _may_overlap(self, timed: list[CallTimes], trace: Trace, calls: Calls, core: Microarchitecture) -> bool:
-        """Whether the reorder buffer holds much of the next call of a function that nobody asked for.
+        """Whether the reorder buffer holds much of the next call.
 
         Calls are recorded and timed one behind the other, without their caller's code: what a short one returns would
         be what the next one is given, and nothing that the processor does beside each other would be seen.
         """
         held = core.resource("rob").value * calls.count / max(trace.instruction_count, 1)
         is_timed = bool(timed) and len(timed[0].ticks) > 0
-        return is_timed and not self.asked and not self.crowded and calls.count > 1 and held >= SHORT
+        return is_timed and not self.crowded and calls.count > 1 and held >= SHORT
 
     def _above(
         self, hot: HotFunction, reason: str, timed: list[CallTimes], found: Profile | None, core: Microarchitecture
@@ -810,16 +807,17 @@ class _Inquiry:
             return error
 
     def _doubts(self, found: Profile | None, result: GusResult, measured: Measured | None) -> Iterator[str]:
-        """Yield why another function than the one that nobody asked for may be what takes the time."""
-        if self.asked or found is None:
-            return
+        """Yield why the answer may not hold: calls without their caller, another function than nobody asked for."""
         trace, rob = result.trace, result.settings.core.resource("rob").value
         held = rob / max(result.instructions, 1) * result.cycles
         if self.bare and (measured is None or held * measured.calls < SHORT * measured.cycles):  # else it says so
             yield (
                 "uncertain: its calls are so short that what calls them decides how long they take, and they were "
                 "recorded and simulated one behind the other, without that code"
+                + ("; ask without -f, or about the function that calls it" if self.asked else "")
             )
+        if self.asked or found is None:
+            return
         covered = _covered(found, trace)
         waits = _waits(found)
         if covered < _SMALL and covered < 1 - covered - waits:
