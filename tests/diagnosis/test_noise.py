@@ -171,6 +171,18 @@ def test_a_models_curve_is_judged_without_the_machines_cycles():
     assert slow.to_frame()["simulated_idle"].tolist() == result().to_frame()["simulated_idle"].tolist()
 
 
+def test_a_models_curve_that_creeps_is_no_resources():
+    """A tenth of a cycle for each no-operation: its own cycles say so."""
+    n, slower = [0, 4, 8, 16, 24, 32], [1, 1.0, 1.02, 1.05, 1.08, 1.1]
+    curves = pd.DataFrame({"kind": "nop", "resource": "front end", "added": n, "slowdown": 1.0, "simulated": slower})
+    curves = curves.assign(low=1.0, high=1.0, turns=9, quiet=True)
+    found = replace(result(), curves=curves, instructions=6.0)
+    assert (found.simulated_bottleneck, replace(found, simulated_cycles=12.0).simulated_bottleneck) == (
+        "restarts",
+        "none of these",
+    )
+
+
 def test_a_link_of_a_chain_is_nothing_that_a_core_adds_while_it_renames(monkeypatch):
     """24 times LEA of a register and 0 took no time on Golden Cove: chains of loads were held back by nothing."""
     place = SimpleNamespace(carried=Register.RDX, legacy=False, width=32)

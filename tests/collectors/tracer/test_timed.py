@@ -62,3 +62,42 @@ def test_numbers_below_the_normal_range_are_noticed(tmp_path, first, met):
     (tmp_path / "decays.c").write_text(DECAYS)
     subprocess.run(["gcc", "-O1", tmp_path / "decays.c", "-o", tmp_path / "decays"], check=True)
     assert time_calls(tmp_path / "decays", "scale", [first], seconds=10).subnormal == met
+
+
+RECURSIVE = """
+    #include <stdio.h>
+    #include <x86intrin.h>
+    __attribute__((noipa)) long fib(long n) {
+        if (n < 2) return n;
+        long a = fib(n - 1);
+        asm volatile("" : "+r"(a));
+        return a + fib(n - 2);
+    }
+    int main(void) {
+        unsigned long least = -1ul, from;
+        for (int k = 0; k < 300; k++) {
+            from = __rdtsc();
+            if (fib(20) != 6765) return 3;
+            if (__rdtsc() - from < least) least = __rdtsc() - from;
+        }
+        FILE *file = fopen("ticks", "w");
+        fprintf(file, "%lu", least);
+        return fclose(file);
+    }
+"""
+
+
+def test_inner_calls_of_a_recursion_do_not_pass_the_clock(tmp_path, monkeypatch):
+    """21,891 calls in one: the stub that each passed was half of what was measured."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fib.c").write_text(RECURSIVE)
+    subprocess.run(["gcc", "-O2", tmp_path / "fib.c", "-o", tmp_path / "fib"], check=True)
+    ratios = []
+    for _ in range(3):  # of both the least counts, but the clock rate may change between them
+        found = time_calls(tmp_path / "fib", "fib", seconds=20)
+        assert (found.calls, len(found.ticks), found.ended) == (300, 300, "")
+        timed = int(found.ticks.min())  # by the clock within the program, with the stub around its call
+        inside = int((tmp_path / "ticks").read_text())
+        subprocess.run([tmp_path / "fib"], check=True)
+        ratios.append(timed / min(inside, int((tmp_path / "ticks").read_text())))
+    assert min(ratios) < 1.2, ratios
