@@ -884,8 +884,9 @@ def _nearest(
     """Return, of the simulations with empty caches and with the calls' own data, the one nearer to the measured.
 
     What came before the recorded calls is not recorded: their data may lie in the caches, or never have been seen.
-    Of a part of a call it is, and `expected` are the cycles that are simulated with it. Returned are the one that is
-    taken, the other, and why.
+    Of a part of a call it is, and `expected` are the cycles that are simulated with it. Where calls came before, their
+    data are taken to be there as long as the measured time allows it. Returned are the one that is taken, the other, and
+    why.
     """
     cold, warm = states
     target, why = measured.cycles if measured else 0.0, "nearer to the measured time"
@@ -894,6 +895,8 @@ def _nearest(
     if not target:
         return (warm, cold, "calls came before") if calls.skip else (cold, warm, "no call came before")
     apart = [abs(math.log(max(each.cycles, 1.0) / target)) for each in states]
+    if calls.skip and not expected and apart[1] <= math.log(1 + FAR):
+        return warm, cold, "calls came before, and it is near the measured time"  # empty ones may be nearer by chance
     taken, other = (cold, warm) if apart[0] < apart[1] else (warm, cold)
     return taken, other, why
 
