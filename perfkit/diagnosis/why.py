@@ -885,8 +885,8 @@ def _nearest(
 
     What came before the recorded calls is not recorded: their data may lie in the caches, or never have been seen.
     Of a part of a call it is, and `expected` are the cycles that are simulated with it. Where calls came before, their
-    data are taken to be there as long as the measured time allows it. Returned are the one that is taken, the other, and
-    why.
+    data are taken to be there as long as the measured time allows it. Returned are the one that is taken, the other,
+    and why.
     """
     cold, warm = states
     target, why = measured.cycles if measured else 0.0, "nearer to the measured time"
