@@ -100,6 +100,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "tlb_entries": int,
     "second_tlb_entries": int,
     "page_walkers": int,
+    "taken_branch_pairs": bool,
     "add_forwarding": (int, float),
     "next_line_prefetch": bool,
     "stream_prefetch": bool,

@@ -16,7 +16,7 @@ What is added to the printed algorithm, with its reason:
   written, an L1 miss holds a line-fill buffer until its line arrives;
 - latency and bandwidth of each memory level are separate; an access that crosses a line uses two lines;
 - a mispredicted branch delays the next dispatch (the paper predicts perfectly), and so does a taken one on cores that
-  take but so many in a cycle;
+  take but so many in a cycle, or pairs of them;
 - a load of bytes from several stores waits until these are written; on cores that rename memory, one of a whole
   register that was stored before has the register's value without loading;
 - a line that is on its way is not in L1: accesses to it wait until it arrives;
@@ -172,6 +172,8 @@ def simulate(  # pragma: no cover - compiled
     n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
     queued, line_before, line_last, paired = s_counts[5], s_counts[6], s_counts[7], s_counts[8]
     grouped, crowded, c_fetch = s_counts[9], s_counts[10], costs.fetch
+    joined, came_from, jump_pairs = s_counts[11] != 0, s_counts[12], costs.taken_pairs[0] != 0
+    block_place = program.block_place
     group, most, lined = costs.group[0], costs.most[0], costs.lined[0]
     p_place, p_constants = program.place, program.constants
     penalty, byte, taken = load(costs.penalty, 0), load(costs.byte, 0), load(costs.taken, 0)
@@ -227,7 +229,10 @@ def simulate(  # pragma: no cover - compiled
                 fe = later(fe, opened)
             if into & TAKEN:
                 into = 0
-                jump = later(jump + taken, disp)
+                if not joined:
+                    jump = later(jump + taken, disp)
+                # Of a pair the first leads on: no turn of a loop takes less than a cycle.
+                joined = jump_pairs and not joined and block_place[_U(b)] > came_from
                 fe = later(fe, jump)
             if u > 0:
                 v = _freed(s_rob, slots + u - 1, rob, c_rob)
@@ -595,6 +600,7 @@ def simulate(  # pragma: no cover - compiled
             if taint is not None:
                 to.finish(taint, n, i, disp, a if loaded > NEVER and a > x else x, end, ret)
             n += 1
+        came_from = _I(block_place[_U(b)])
     store(s_now, 0, disp)
     store(s_now, 1, fe)
     store(s_now, 2, ret)
@@ -603,6 +609,6 @@ def simulate(  # pragma: no cover - compiled
     store(s_now, 5, jump)
     store(s_now, 6, left)
     store(s_now, 7, newest)
-    s_counts[9], s_counts[10] = grouped, crowded
+    s_counts[9], s_counts[10], s_counts[11], s_counts[12] = grouped, crowded, _I(joined), came_from
     s_counts[5], s_counts[6], s_counts[7], s_counts[8] = queued, line_before, line_last, paired
     s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses

@@ -71,6 +71,7 @@ class Static(NamedTuple):
     block_use: NDArray[np.int32]  # (blocks,) first entry of `use`
     block_register: NDArray[np.int32]  # (blocks,) first entry of `register`
     block_operand: NDArray[np.int32]  # (blocks,) first entry of `operand`
+    block_place: NDArray[np.int32]  # (blocks,) how many blocks lie at lower addresses
     head: NDArray[np.int64]  # (instructions,) `SLOTS` to `WRITES`
     place: NDArray[np.int32]  # (instructions,) of a group of the micro-op cache, in parts of a uop
     constants: NDArray[np.int32]  # (instructions,) uops and constants of 32 bits
@@ -102,7 +103,8 @@ class Costs(NamedTuple):
     retag_port: NDArray[np.int64]  # (1,) or (K,) which one, -1 where none; all agree
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (1, K)
-    taken: NDArray[np.int64]  # (1, K) between two taken branches
+    taken: NDArray[np.int64]  # (1, K) between two taken branches, or pairs of them
+    taken_pairs: NDArray[np.int64]  # (1,) or (K,) whether two of them go together, where the first leads on; all agree
     fetch: NDArray[np.int64]  # (1, K) between two groups of uops from the micro-op cache
     group: NDArray[np.int64]  # (1,) or (K,) `place` of such a group, 0 where the core has none; all agree
     most: NDArray[np.int64]  # (1,) or (K,) `constants` of such a group; all agree
@@ -142,7 +144,7 @@ class State(NamedTuple):
     # line, the beginning of the group of uops, that of the line of code
     now: NDArray[np.int64]
     # instructions; used of each ring: rob, loads, stores, misses, queue; two lines written, whether as a pair; of the
-    # group: place, constants
+    # group: place, constants; whether a taken branch may go with the last one; where the last block lies
     counts: NDArray[np.int64]
     register: NDArray[np.int64]  # for every operation, then for additions
     port: NDArray[np.int64]
@@ -210,6 +212,7 @@ def static(program: Program) -> Static:
         program.use_start[first],
         register_start[first],
         code.operand_start[first],
+        np.argsort(np.argsort(code.pc[first], kind="stable")).astype(np.int32),
         head,
         (_parts(program.core) * program.slots + program.wide * (_parts(program.core) > 1)).astype(np.int32),
         (program.slots + program.constants).astype(np.int32),
@@ -330,6 +333,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks([value("misprediction_penalty", 0.0)]),
         ticks([1.0 / value("taken_branches", np.inf)]),
+        np.int64(bool(core.feature("taken_branch_pairs", False))),
         ticks([1.0 / value("op_cache", np.inf)]),
         *_group(core),
         *_commit(core, base, ticks),
@@ -366,7 +370,7 @@ def state(program: Program, cost: Costs) -> State:
     )
     return State(
         zeros(10, lanes),
-        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0], dtype=np.int64),
+        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0], dtype=np.int64),
         zeros(2 * REGISTERS, lanes),
         zeros(len(program.groups), lanes),
         zeros(FIRST_SET + _sets(program), lanes),
