@@ -48,6 +48,7 @@ _MOST = 0.5  # of what delays
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
+_ALIKE = 0.9  # share of calls' time that is the median call's, above which none of them was interrupted
 _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
 _CROWDED = 0.3  # from which other programs' use of caches and memory may double the calls' own time
 _NEVER = -0.85  # off: other programs in the same caches do not make anything so much slower
@@ -83,6 +84,9 @@ class Measured:
     taken_off : bool
         Whether that share is taken off `cycles`, `high` and `typical`, as of calls of 10 ms or more: in that time they
         are interrupted as the whole run is. Shorter ones mostly run between two interruptions.
+    alike : float
+        Of several calls: their median times their number, relative to their sum. Near 1, none of them was interrupted;
+        0 where there were too few to tell.
     subnormal : bool
         Whether arithmetic of the timed thread met numbers below the normal range (`CallTimes.subnormal`).
     faults : float
@@ -105,6 +109,7 @@ class Measured:
     taken_off: bool = False
     kernel: float = 0.0
     subnormal: bool = False
+    alike: float = 0.0
 
     @property
     def spread(self) -> float:
@@ -324,7 +329,8 @@ class Diagnosis(Summarised):
             )
         alone = self.measured.cycles * (1.0 if self.measured.taken_off else 1 - self.measured.waited)
         is_explained = self.result.cycles >= (1 - words.FAR) * alone
-        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY:
+        is_alone = self.measured.alike > _ALIKE  # short calls run between two interruptions
+        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not is_alone:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "
                 f"timed, and the measured cycles hold that, so that the model is {self.apart:+.0%} off them; measure "
