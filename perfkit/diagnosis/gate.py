@@ -445,6 +445,8 @@ def _reason(change: GusDiff) -> str:
     first, second = change.bottlenecks
     if first != second:
         told += f"; the bottleneck was {first or 'no single resource'} and is now {second or 'no single resource'}"
+    elif first and first != most["cause"]:  # cycles are counted where retirement waits, which may be behind it
+        told += f"; the bottleneck stays: {first}"
     return told
 
 
