@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from perfkit.readers.grid import Grid, as_float, as_text, is_number
 from perfkit.readers.report import Report
@@ -29,16 +30,19 @@ _BESIDE = re.compile(
 )
 _FEWEST, _MOST = 3, 10_000
 _NEAR = 1e-9
+_FOOTER = 20  # rows at the end of a large table, in which totals and means may stand
 _LARGE = 1e4  # means of counts that are right to the last digit by no accident
 
 
 def without_summaries(grid: Grid, report: Report) -> Grid:
     """Return a table without the rows that its text calls a total or a mean, or that are the sum of all others.
 
-    Nobody sums up a table of more rows than people look through; larger ones are taken as they are.
+    In tables of more rows than people look through, only the last rows are asked whether they sum up the others.
     """
-    if not 2 <= grid.n_rows <= _MOST:
+    if grid.n_rows < 2:
         return grid
+    if grid.n_rows > _MOST:
+        return _without_footer(grid, report)
     texts = (as_text(c) for c in grid.columns if not is_number(c))
     labels = next((t for t in texts if any(c is not None for c in t)), [None] * grid.n_rows)
     called = [i for i, label in enumerate(labels) if label is not None and _CERTAIN.fullmatch(label)]
@@ -54,6 +58,21 @@ def without_summaries(grid: Grid, report: Report) -> Grid:
             "an interval; if it is a total, call it Total or take it out"
         )
     return _left_out(grid, drop, labels, report)
+
+
+def _without_footer(grid: Grid, report: Report) -> Grid:
+    """Return a large table without the last rows that their text calls a total or a mean, or the last that is a sum."""
+    text = [c for c in grid.columns if isinstance(c, pa.ChunkedArray) and not is_number(c)]
+    last = range(grid.n_rows - _FOOTER, grid.n_rows)
+    labels: dict[int, str | None] = {}
+    for column in text[:1]:
+        labels = dict(zip(last, as_text(column.slice(grid.n_rows - _FOOTER)), strict=True))
+    called = {i for i, label in labels.items() if label is not None and _CERTAIN.fullmatch(label)}
+    drop = called | ({i for i, label in labels.items() if label and _BESIDE.fullmatch(label)} if called else set())
+    if drop != set(range(grid.n_rows - len(drop), grid.n_rows)):  # a footer is the last rows, and no function's name
+        drop = set()
+    drop |= _sums(grid, sorted(set(range(grid.n_rows)) - drop)) & set(last)
+    return _left_out(grid, drop, [labels.get(i) for i in range(grid.n_rows)], report)
 
 
 def without_named_summaries(grid: Grid, columns: list[int], event: int, count: int, report: Report) -> Grid:
