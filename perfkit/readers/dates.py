@@ -13,7 +13,7 @@ import pandas as pd
 
 from perfkit.readers.grid import Column, Grid, as_text, is_number
 from perfkit.readers.report import Report
-from perfkit.samples.clocks import is_name_of_clock, is_name_of_length
+from perfkit.samples.clocks import is_name_of_clock
 
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?))?", re.IGNORECASE
@@ -27,6 +27,9 @@ _WRITTEN = re.compile(
 # Which of the three numbers are year, month and day, by what is between them.
 _ORDERS = {".": ("cba",), "/": ("cba", "cab", "abc"), "-": ("cba", "cab")}
 _EPOCH = date(1970, 1, 1).toordinal()
+_OF_LENGTHS = re.compile(
+    r"second|elapsed|dur|run|wall|real|took|cpu|user|sys|exec|total|lat|period|dauer|lauf", re.IGNORECASE
+)
 _HALF_A_DAY, _DAY = 43_200.0, 86_400.0
 _FAR = 3.0  # times the longest step: a time of day, and no length of time
 
@@ -71,7 +74,7 @@ def _written(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarr
     found = _dates(dated)
     for i, clock in clocks.items():
         times = _times_of_day(clock)
-        if is_name_of_clock(grid.names[i]) and not is_name_of_length(grid.names[i]) and times is not None:
+        if is_name_of_clock(grid.names[i]) and not _OF_LENGTHS.search(grid.names[i]) and times is not None:
             found[i] = times
     if found:
         report.note(f"dates or times of day as spreadsheets write them: {', '.join(grid.names[i] for i in found)}")
@@ -135,5 +138,6 @@ def _times_of_day(cells: list[re.Match[str]]) -> np.ndarray | None:
         times = np.where(times <= known[np.argmax(gaps)], times + _DAY, times)
         gaps = np.diff(np.unique(times))
     steps = np.diff(times)
-    sure = len(gaps) > 0 and times.min() > _FAR * gaps.max() and np.abs(steps).max() < _HALF_A_DAY / 2
+    even = len(gaps) > 0 and gaps.max() <= _FAR * np.median(gaps)  # as monitors read out, and runs hardly ever take
+    sure = even and times.min() > _FAR * gaps.max() and np.abs(steps).max() < _HALF_A_DAY / 2
     return times if sure else None

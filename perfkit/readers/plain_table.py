@@ -35,6 +35,7 @@ from perfkit.readers.scales import (
     bears_scale,
     factor_of,
     is_gauge,
+    is_kilo,
     is_ratio,
     is_spread,
     is_spread_alone,
@@ -510,6 +511,7 @@ def _with_parts(runs: np.ndarray, grid: Grid) -> np.ndarray:
 
 
 def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
+    every = keys
     keys = {k: i for k, i in keys.items() if k in ("run", "place", "interval", "at", "seconds")}
     rest = [i for i in range(len(grid.names)) if i not in keys.values()]
     if "interval" in keys and not _may_number(grid, keys["interval"]):
@@ -524,6 +526,9 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     elif unnamed:
         raise FormatError(f"{report.file}: column {unnamed[0] + 1} has no name; every event needs one")
     dates = date_columns(grid, [*rest, *(keys[k] for k in ("at", "seconds") if k in keys)], report)
+    if grid.n_rows > 2 and not grid.parts and any((np.diff(column) < 0).all() for column in dates.values()):
+        report.note("rows from the last to the first; put in the order of their dates")
+        return _wide(grid.take(np.arange(grid.n_rows)[::-1]), every, report, run)
     keys = {k: i for k, i in keys.items() if i not in dates}
     rest = [i for i in rest if i not in dates]
     of_keys = numbers(grid, [keys[k] for k in ("interval", "at", "seconds") if k in keys], report)
@@ -592,11 +597,19 @@ def _scaled(grid: Grid, values: dict[int, np.ndarray], report: Report) -> tuple[
     """Multiply out what the names of columns scale by (``cycles (M)``)."""
     values = _without_rescaled(grid, values, report)
     kilo = [grid.names[i] for i in values if _KILO.match(grid.names[i])]
-    sure = bool(kilo) and all(_is_in_thousands(grid.names[i], v) for i, v in values.items() if grid.names[i] in kilo)
+    sure = (
+        bool(kilo)
+        and not any(normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS) for i in values)
+        and all(_is_in_thousands(grid.names[i], v) for i, v in values.items() if grid.names[i] in kilo)
+    )
     of = scaled_beside if sure or any(bears_scale(grid.names[i]) for i in values) else scaled
     found = {i: of(grid.names[i]) for i in values}
     found = {i: f for i, f in found.items() if f[1] != 1.0}
+    doubted = [i for i in found if is_kilo(grid.names[i]) and not _is_in_thousands(grid.names[i], values[i])]
+    found = {i: f for i, f in found.items() if i not in doubted}
+    kilo += [grid.names[i] for i in doubted]
     if sure:
+        kilo = [n for n in kilo if not is_kilo(n)]
         found |= {i: (_AXIS[n[1:].lstrip(" _")[0].lower()], 1e3) for i in values if (n := grid.names[i]) in kilo}
     elif kilo:
         _refuse_without_axes(grid, values, kilo, report)

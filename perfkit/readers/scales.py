@@ -124,6 +124,12 @@ def scaled_beside(name: str) -> tuple[str, float]:
     return scaled(name) if match is None else (match["name"], factor_of(match["unit"] or match["power"]))
 
 
+def is_kilo(name: str) -> bool:
+    """Whether a column's name begins with a k that may mean thousands, or what the kernel did (``kbranches``)."""
+    before = _SCALED_BEFORE.match(name.strip())
+    return before is not None and before["unit"] == "k"
+
+
 def bears_scale(name: str) -> bool:
     """Whether a column of time or work bears its scale in front of or behind its name, without parentheses."""
     return _AXIS_SCALED.match(name.strip()) is not None

@@ -87,6 +87,7 @@ KEPT_AS_TEXT = {
     "no such hour of twelve": seconds_of("11/27/2026 13:00:0{} PM"),
     "day or month": [f"0{k}/0{7 - k}/2026 10:00:00" for k in range(1, 7)],
     "years of two digits": seconds_of("27.11.26 10:00:0{}"),
+    "lengths of hours": ["05:23:01", "05:24:10", "05:31:00", "05:33:00", "05:40:00", "05:41:00"],
     "times of day in no order": ["10:00:01", "22:00:05", "03:00:02", "17:00:09", "12:00:00", "08:00:00"],
 }
 
@@ -99,12 +100,24 @@ def test_times_that_can_be_read_in_two_ways_give_no_lengths_and_a_caution(read, 
     assert any("caution: time may tell the time in a form that is not read" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("name", ["label", "elapsed", "duration", "runtime"])
+@pytest.mark.parametrize("name", ["label", "elapsed", "duration", "runtime", "wall time", "cpu time"])
 def test_times_of_day_are_taken_from_columns_that_are_called_so(read, name):
     taken = read(of_times(name, READ["time of day"]))
     assert totals(taken) == TOTALS
-    if name != "elapsed":
-        assert np.isnan(lengths(taken)).all()
+    assert np.isnan(lengths(taken)).all()
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize("form", ["{}.11.2026 10:00:00", "11/{}/2026 10:00:00", "2026-11-{}T10:00:00"])
+def test_rows_from_the_last_date_to_the_first_are_put_in_order(read, form, separator):
+    found = read(of_times("date", [form.format(26 - k) for k in range(6)], separator))
+    assert lengths(found)[1:] == pytest.approx(86_400.0)
+    assert found.table.loc[found.table["event"] == "cycles", "count"].tolist() == CYCLES[::-1]
+
+
+def test_beginnings_and_ends_in_dates_of_spreadsheets_tell_every_length(read):
+    rows = "".join(f"11/27/2026 10:00:0{k},11/27/2026 10:00:0{k + 1},{CYCLES[k]},{INSTRUCTIONS[k]}\n" for k in range(6))
+    assert lengths(read(f"start,end,cycles,instructions\n{rows}")) == pytest.approx(1.0)
 
 
 # ------------------------------------------------------------------ footers of large tables
@@ -196,6 +209,17 @@ def test_names_with_a_capital_are_not_scaled_beside_columns_that_are(read, name)
 def test_whole_kcycles_alone_are_refused_with_the_reason(read):
     with pytest.raises(FormatError, match=r"kcycles, kinstructions may be thousands, or what the kernel did"):
         read(scaled_table(("kcycles", "kinstructions", "branch-misses"), (1e3, 1e3, 1), (0, 0, 0)))
+
+
+@pytest.mark.parametrize("decimals", [0, 1])
+def test_kernel_counts_beside_scaled_columns_are_not_scaled_unnoticed(read, decimals):
+    rows = "".join(f"{c / 1e6:.6f},{i / 1e6:.6f},{m}\n" for c, i, m in zip(CYCLES, INSTRUCTIONS, MISSES, strict=True))
+    with pytest.raises(FormatError, match=r"kbranches may be thousands, or what the kernel did"):
+        read(f"Mcycles,Minstructions,kbranches\n{rows}")
+    rows = "".join(f"{c},{i},{c / 7:.{decimals}f}\n" for c, i in zip(CYCLES, INSTRUCTIONS, strict=True))
+    found = read(f"cycles,instructions,kcycles\n{rows}")
+    assert totals(found)["cycles"] == sum(CYCLES)
+    assert any("kcycles may be thousands, or what the kernel did" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(("factor", "stays"), [(1000, False), (9, True)])
