@@ -162,7 +162,8 @@ def quality(samples: Samples) -> list[str]:
     ]
     clocks = [e for e in samples.events if is_fixed_rate(e)]
     if clocks:
-        told.append(f"{_names(clocks)} count time, slots or work: read, and never ranked or fitted")
+        what = "time, slots or work" if {normalise(e) for e in clocks} & set(WORK_EVENTS) else "time or slots"
+        told.append(f"{_names(clocks)} count {what}: read, and never ranked or fitted")
     if len(samples.problems):
         told.append(f"{len(samples.problems):,} line(s) could not be used; samples.problems lists them")
     return told
