@@ -74,11 +74,16 @@ def _written(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarr
     found = _dates(dated)
     for i, clock in clocks.items():
         times = _times_of_day(clock)
-        if is_name_of_clock(grid.names[i]) and not _OF_LENGTHS.search(grid.names[i]) and times is not None:
+        if times is not None and _tells_time(grid.names[i]):
             found[i] = times
     if found:
         report.note(f"dates or times of day as spreadsheets write them: {', '.join(grid.names[i] for i in found)}")
     return found
+
+
+def _tells_time(name: str) -> bool:
+    """Whether a column may hold times of day by its name, and not how long something took."""
+    return (is_name_of_clock(name) or name.strip().lower() == "clock") and _OF_LENGTHS.search(name) is None
 
 
 def _dates(columns: dict[int, list[re.Match[str]]]) -> dict[int, np.ndarray]:

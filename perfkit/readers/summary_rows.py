@@ -75,6 +75,17 @@ def _without_footer(grid: Grid, report: Report) -> Grid:
     return _left_out(grid, drop, [labels.get(i) for i in range(grid.n_rows)], report)
 
 
+def without_total(grid: Grid, report: Report) -> Grid:
+    """Return a profile's table without a first or last row that holds the sum of all others, whatever it is called.
+
+    A function may be called ``total``: its name alone is no reason.
+    """
+    rows = list(range(grid.n_rows))
+    drop = {i for i in {0, grid.n_rows - 1} if grid.n_rows >= _FEWEST and _is_sum_of_others(grid, i, rows)}
+    labels = as_text(grid.columns[0]) if drop else []
+    return _left_out(grid, drop if len(drop) == 1 else set(), labels, report)
+
+
 def without_named_summaries(grid: Grid, columns: list[int], event: int, count: int, report: Report) -> Grid:
     """Return a long table without the rows whose run or place (``columns``) is called a total or a mean.
 

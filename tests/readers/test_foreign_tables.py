@@ -162,6 +162,19 @@ def test_an_interval_above_a_total_numbers_its_row_and_is_no_event(read):
     assert totals(found) == TOTALS
 
 
+VTUNE = "Function\tHardware Event Count:CPU_CLK_UNHALTED.THREAD\tHardware Event Count:INST_RETIRED.ANY\n"
+
+
+@pytest.mark.parametrize(("name", "factor", "stays"), [("Total", 1, 0), ("", 1, 0), ("total", 2, 1), ("mean", 0.5, 1)])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_row_of_a_profile_that_sums_up_the_others_is_no_function(read, name, factor, stays, first):
+    rows = "".join(f"f{k}\t{CYCLES[k]}\t{INSTRUCTIONS[k]}\n" for k in range(6))
+    total = f"{name}\t{int(sum(CYCLES) * factor)}\t{sum(INSTRUCTIONS)}\n"
+    found = read(VTUNE + (total + rows if first else rows + total))
+    assert found.n_intervals == 6 + stays
+    assert totals(found)["INST_RETIRED.ANY"] == (1 + stays) * sum(INSTRUCTIONS)
+
+
 # ------------------------------------------------------------------ names and scales
 
 
@@ -322,10 +335,13 @@ def intervals(line, noise, separator=""):
 
 
 TEXT, FIELDS = "     {t}.000110000 {v:>18,}      {e}", "     {t}.000110000,{v},,{e},1000000000,100.00,,"
+JSON = '{{"interval" : {t}.000110000, "counter-value" : "{v}.000000", "event" : "{e}", "pcnt-running" : 100.00}}'
 
 
-@pytest.mark.parametrize("line", [TEXT, FIELDS])
-@pytest.mark.parametrize("noise", WORDS)
+@pytest.mark.parametrize(
+    ("line", "noise"),
+    [(line, noise) for line in (TEXT, FIELDS, JSON) for noise in WORDS if (line, noise) != (JSON, WORDS[1])],
+)
 def test_what_the_program_prints_among_intervals_is_left_out(read, line, noise):
     found = read(intervals(line, noise))
     assert totals(found) == TOTALS
@@ -338,6 +354,10 @@ def test_what_the_program_prints_among_intervals_is_left_out(read, line, noise):
         *((line, noise) for line in (TEXT, FIELDS) for noise in PERHAPS_COUNTS),
         (TEXT, "    100 requests"),
         (FIELDS, "cles,1000000000,100.00,,"),
+        *(
+            (JSON, noise)
+            for noise in ('e" : "x"', "42", "0.123 0.456", "1,234,567 x", "counting cycles now", '{"interval" : 3')
+        ),
     ],
 )
 def test_what_may_be_a_damaged_line_of_perf_among_intervals_is_refused(read, line, noise):
