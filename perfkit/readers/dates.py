@@ -24,8 +24,9 @@ _WRITTEN = re.compile(
     r"(?:(?P<a>\d{1,4})(?P<sep>[./-])(?P<b>\d{1,2})(?P=sep)(?P<c>\d{1,4}),?[ T])?"
     r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d(?:[.,]\d+)?)(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?"
 )
+_DAY_ALONE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}")
 # Which of the three numbers are year, month and day, by what is between them.
-_ORDERS = {".": ("cba",), "/": ("cba", "cab", "abc"), "-": ("cba", "cab")}
+_ORDERS = {".": ("cba",), "/": ("cba", "cab", "abc"), "-": ("cba", "cab", "abc")}
 _EPOCH = date(1970, 1, 1).toordinal()
 _OF_LENGTHS = re.compile(
     r"second|elapsed|dur|run|wall|real|took|cpu|user|sys|exec|total|lat|period|dauer|lauf", re.IGNORECASE
@@ -65,13 +66,17 @@ def _written(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarr
     Day and month are told apart by all columns together. Where both orders are possible, and lengths of time differ
     between them, nothing is taken.
     """
-    cells = {i: _cells(grid.columns[i]) for i in which}
-    cells = {i: c for i, c in cells.items() if c and c[0] and _WRITTEN.fullmatch(c[0])}
+    every = {i: _cells(grid.columns[i]) for i in which}
+    cells = {i: c for i, c in every.items() if c and c[0] and _WRITTEN.fullmatch(c[0])}
+    cells, day = _with_days(every, cells)
+    cells = {i: c for i, c in cells.items() if not (c[0] and _DATE.fullmatch(c[0])) or day is not None}
     columns = {i: [each and _WRITTEN.fullmatch(each) for each in c] for i, c in cells.items()}
     columns = {i: c for i, c in columns.items() if all(c)}
     dated = {i: [m for m in c if m] for i, c in columns.items() if all(m and m["sep"] for m in c)}
     clocks = {i: [m for m in c if m] for i, c in columns.items() if all(m and not m["sep"] for m in c)}
     found = _dates(dated)
+    if day is not None and found:
+        found[day] = next(iter(found.values()))
     for i, clock in clocks.items():
         times = _times_of_day(clock)
         if times is not None and _tells_time(grid.names[i]):
@@ -79,6 +84,21 @@ def _written(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarr
     if found:
         report.note(f"dates or times of day as spreadsheets write them: {', '.join(grid.names[i] for i in found)}")
     return found
+
+
+def _with_days(
+    every: dict[int, list[str | None]], written: dict[int, list[str | None]]
+) -> tuple[dict[int, list[str | None]], int | None]:
+    """Return the columns written as times, the one of times of day with the days of another put before it.
+
+    The second value is that column of days; None where there is none, or where several might be meant.
+    """
+    days = [i for i, c in every.items() if c and all(cell and _DAY_ALONE.fullmatch(cell) for cell in c)]
+    clocks = [i for i, c in written.items() if all(cell and ":" in cell[:3] for cell in c)]
+    if len(days) != 1 or len(clocks) != 1 or len(written) > 1:
+        return written, None
+    joined: list[str | None] = [f"{d} {t}" for d, t in zip(every[days[0]], written[clocks[0]], strict=True)]
+    return {clocks[0]: joined}, days[0]
 
 
 def _tells_time(name: str) -> bool:

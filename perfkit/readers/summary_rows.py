@@ -1,7 +1,7 @@
 """Rows of a table that sum up its other rows (Total, mean, geomean): no intervals of their own."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -62,17 +62,32 @@ def without_summaries(grid: Grid, report: Report) -> Grid:
 
 def _without_footer(grid: Grid, report: Report) -> Grid:
     """Return a large table without the last rows that their text calls a total or a mean, or the last that is a sum."""
-    text = [c for c in grid.columns if isinstance(c, pa.ChunkedArray) and not is_number(c)]
-    last = range(grid.n_rows - _FOOTER, grid.n_rows)
-    labels: dict[int, str | None] = {}
-    for column in text[:1]:
-        labels = dict(zip(last, as_text(column.slice(grid.n_rows - _FOOTER)), strict=True))
+    n, labels = grid.n_rows, dict[int, str | None]()
+    for column in [c for c in grid.columns if isinstance(c, pa.ChunkedArray) and not is_number(c)][:1]:
+        labels = dict(enumerate(as_text(column.slice(n - _FOOTER)), n - _FOOTER))
     called = {i for i, label in labels.items() if label is not None and _CERTAIN.fullmatch(label)}
     drop = called | ({i for i, label in labels.items() if label and _BESIDE.fullmatch(label)} if called else set())
-    if drop != set(range(grid.n_rows - len(drop), grid.n_rows)):  # a footer is the last rows, and no function's name
+    if drop != set(range(n - len(drop), n)):  # a footer is the last rows, and no function's name
         drop = set()
-    drop |= _sums(grid, sorted(set(range(grid.n_rows)) - drop)) & set(last)
-    return _left_out(grid, drop, [labels.get(i) for i in range(grid.n_rows)], report)
+    if len(drop) < _FOOTER and _ends_with_sum(grid, n - len(drop)):
+        drop.add(n - len(drop) - 1)
+    return _left_out(grid, drop, labels, report)
+
+
+def _ends_with_sum(grid: Grid, stop: int) -> bool:
+    """Whether the last of the rows before ``stop`` is the sum of all others in two columns of counts, and in all."""
+    found = 0
+    for name, column in zip(grid.names, grid.columns, strict=True):
+        if not is_number(column) or _orders(name):
+            continue
+        values = as_float(column)[:stop]
+        last = values[-1]
+        if not abs(2 * last - values.sum()) <= _NEAR * abs(last):
+            if np.isfinite(values).all() and not _even(values):
+                return False
+            continue
+        found += bool(last > 0)
+    return found > 1
 
 
 def without_total(grid: Grid, report: Report) -> Grid:
@@ -156,13 +171,15 @@ def _levels_above(held: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
     return [level for level in held.index if same(2 * held.loc[level], held.sum())]
 
 
-def _left_out(grid: Grid, drop: set[int], labels: Sequence[str | None], report: Report) -> Grid:
+def _left_out(
+    grid: Grid, drop: set[int], labels: Sequence[str | None] | Mapping[int, str | None], report: Report
+) -> Grid:
     if not drop:
         return grid
     keep = np.ones(grid.n_rows, dtype=bool)
     keep[sorted(drop)] = False
     lines = np.asarray(grid.lines)
-    named = ", ".join(dict.fromkeys(str(labels[i] or f"line {lines[i]}") for i in sorted(drop)))
+    named = ", ".join(dict.fromkeys(str((labels[i] if labels else "") or f"line {lines[i]}") for i in sorted(drop)))
     report.left_out(lines[~keep].tolist(), f"that sum up the others, left out ({named[:80]})", "row(s)")
     return grid.only(keep)
 

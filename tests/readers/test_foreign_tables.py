@@ -78,6 +78,17 @@ def test_times_of_long_tables_order_their_rows(read, name):
     assert lengths(found)[1:] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("form", ["{}.11.2026", "11/{}/2026", "2026-11-{}", "{}/11/2026"])
+def test_days_and_times_of_day_in_columns_of_their_own_are_taken_together(read, form):
+    """Two days lie between the second row and the third: the times of day alone would tell two seconds."""
+    days = [form.format(d) for d in (24, 24, 27, 27, 27, 27)]
+    times = ["23:59:58", "23:59:59", "00:00:01", "00:00:02", "00:00:03", "00:00:04"]
+    rows = zip(days, times, *COLUMNS.values(), strict=True)
+    found = read("\n".join(";".join(map(str, row)) for row in [("date", "time", *COLUMNS), *rows]) + "\n")
+    assert totals(found) == TOTALS
+    assert lengths(found)[1:] == pytest.approx([1, 2 * 86_400 + 2, 1, 1, 1])
+
+
 KEPT_AS_TEXT = {
     "lengths of runs": ["00:00:05", "00:01:10", "00:05:23", "00:06:00", "00:07:30", "00:20:00"],
     "lengths from zero": seconds_of("0:00:0{}"),
