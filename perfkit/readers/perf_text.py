@@ -37,7 +37,7 @@ _THREAD_LINE = re.compile(rf"^[ \t]*{_AT}{_THREAD}{_VALUE}[ \t]+{_REST}")
 # The most frequent line, without place and variance, at once.
 _PLAIN = re.compile(
     r"^[ \t]*(?P<at>\d+\.\d{9})[ \t]+(?P<value>[\d.,]*\d)[ \t]+(?P<event>[^\s\d#(<][^\s#]*)"
-    r"(?:[ \t]+#[^()]*)?(?:[ \t]*\([ \t]*(?P<pct>\d+[.,]\d+)%\))?[ \t]*$"
+    r"(?:[ \t]+#[^()\[]*)?(?:[ \t]*\([ \t]*(?P<pct>\d+[.,]\d+)%\))?[ \t]*$"
 )
 # In brackets until version 3.17, "(scaled from 66.67%)" until 2.6.38.
 _PERCENT = re.compile(r"[ \t]*(?:\((?:scaled from)?[ \t]*|\[[ \t]*)(?P<pct>\d+[.,]\d+)%[)\]][ \t]*$")

@@ -301,6 +301,24 @@ def test_shares_of_time_as_old_versions_of_perf_print_them(read, text):
     assert table["running"].to_dict() == {"cycles": 0.8331, "instructions": 0.8233, "branch-misses": 0.8334}
 
 
+def test_shares_of_time_behind_the_notes_of_old_intervals(read):
+    lines = [
+        f"     {k + 1}.000110000 {counts[k]:>18,} {event:25} {note} [{share}%]\n"
+        for k in range(6)
+        for (event, counts), note, share in zip(
+            COLUMNS.items(),
+            ("", "#    1.37  insns per cycle", "#    1.00% of all branches"),
+            (66.67, 83.33, 83.34),
+            strict=True,
+        )
+    ]
+    found = read("#           time             counts events\n" + "".join(lines))
+    assert totals(found) == TOTALS
+    assert found.table.groupby("event", observed=True)["running"].mean().to_dict() == pytest.approx(
+        {"cycles": 0.6667, "instructions": 0.8333, "branch-misses": 0.8334}
+    )
+
+
 @pytest.mark.parametrize(
     "line",
     ["{v},{e}", "{v};{e}", "{v},,{e}", "{v},{e},1000000,66.67", "{v},{e},0.50%", "CPU0,{v},{e}", "1.000110000,{v},{e}"],
