@@ -652,7 +652,8 @@ def _without_rescaled(grid: Grid, values: dict[int, np.ndarray], report: Report)
             continue
         for factor in (1e3, 1e6, 1e9):
             off = np.abs(values[i] * factor - values[whole])
-            if np.nanmax(values[whole], initial=0.0) > factor and bool((off <= factor)[np.isfinite(off)].all()):
+            there = np.isfinite(off)
+            if there.any() and values[whole][there].max() > factor and bool((off <= factor)[there].all()):
                 again[i] = f"{grid.names[i]} ({grid.names[whole]} in units of {factor:,.0f})"
     if again:
         report.note(f"columns that repeat another in a larger unit, left out: {', '.join(again.values())}")

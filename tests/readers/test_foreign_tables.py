@@ -252,6 +252,13 @@ def test_kcycles_beside_cycles_are_the_kernels_unless_they_are_the_same_in_thous
     assert ("kcycles" in totals(read(f"cycles,kcycles,instructions\n{rows}"))) is stays
 
 
+def test_cycles_in_millions_of_other_rows_are_no_repetition(read):
+    rows = "".join(f",{c / 1e6:.6f},{i}\n" for c, i in zip(CYCLES, INSTRUCTIONS, strict=True))
+    rows += "".join(f"{c},,{i}\n" for c, i in zip(CYCLES, INSTRUCTIONS, strict=True))
+    found = read(f"cycles,Mcycles,instructions\n{rows}")
+    assert totals(found)["cycles"] + totals(found)["cycles#2"] == pytest.approx(2 * sum(CYCLES))
+
+
 def test_columns_that_pandas_numbered_apart_are_no_causes(read):
     rows = "".join(f"{c},{i},{c + 7},{i + 9}\n" for c, i in zip(CYCLES, INSTRUCTIONS, strict=True))
     found = read(f"cycles,instructions,cycles.1,instructions.1\n{rows}")
