@@ -13,13 +13,13 @@ from perfkit import datasets
 from perfkit.errors import PerfkitError, SettingError
 from perfkit.exploration import facts as known
 from perfkit.exploration.measure_next import advice
-from perfkit.exploration.methods import Tried, try_all, usual_cost
+from perfkit.exploration.methods import Tried, try_all, usual_costs, work_in_words
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.readers.open_samples import dump_files, open_samples
 from perfkit.readers.read import events_of, read_samples
 from perfkit.results import Tabled, draw
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import WORK_EVENTS, normalise, other_core, per_unit
+from perfkit.samples.events import WORK_EVENTS, normalise, per_unit
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 
@@ -292,6 +292,8 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
     amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {per_unit(samples.work_event, samples.time_event)}"
     if stand_in:
         amount = f"with {samples.time_event} as time and {samples.work_event} as work, {amount}"
+    if partly := known.incomplete(samples):
+        amount += f" ({partly})"
     if told := known.impossible(samples) or known.idle(samples):
         return f"{amount}: {told}.{label}"
     by_name = {t.method: t for t in tried}
@@ -303,6 +305,8 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
                 if method == "top-down" and not named:  # of slots alone: the throughput of what stands in says nothing
                     return f"{one.finding}{how}.{label}"
                 return f"{amount}: {one.finding}{how}.{label}"
+    if doubted := next(iter(known.contradictions(samples).values()), ""):
+        return f"{amount}; {doubted}.{label}"
     return f"{amount}; the events that were counted allow no further conclusion, see what to measure next.{label}"
 
 
@@ -314,21 +318,24 @@ def _joint(samples: Samples, compared: pd.DataFrame) -> str:
     slow, fast = str(cpi.idxmax()), str(cpi.idxmin())
     unit = "CPI" if samples.time_event != "seconds" and "inst" in samples.work_event.lower() else "time per work"
     opening = f"{len(cpi)} runs: {unit} from {cpi.min():.3g} ({fast}) to {cpi.max():.3g} ({slow})"
+    if partly := known.incomplete(samples):
+        opening += f" ({partly})"
     if cpi.max() < _RATIO * cpi.min():
         return f"{opening}: they hardly differ."
     gap, told = cpi.max() - cpi.min(), ""
     best = 0.0
-    for event in compared.columns[1:]:
-        cost = usual_cost(event)
+    costs = usual_costs(samples)
+    for event in (e for e in compared.columns[1:] if e in costs):
+        cost = costs[event]
         more = compared.loc[slow, event] - compared.loc[fast, event]
-        if cost is None or not np.isfinite(more) or other_core(event, samples.work_event):
+        if not np.isfinite(more):
             continue
         share = more / 1000 * cost / gap
         if share > max(best, 0.05):
             best = share
             told = (
                 f"; {event} differs most for it: {compared.loc[slow, event]:.3g} against "
-                f"{compared.loc[fast, event]:.3g} per 1000 instructions, at its usual cost "
+                f"{compared.loc[fast, event]:.3g} per 1000 {work_in_words(samples)}, at its usual cost "
                 f"{'all' if share >= 1 else f'{share:.0%}'} of the difference (uncertain)"
             )
     return f"{opening}{told or '; none of the counted events accounts for it'}."

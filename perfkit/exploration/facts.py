@@ -10,7 +10,16 @@ import pandas as pd
 from perfkit.fitters.cpi.checks import same_names
 from perfkit.names import counted
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, mode_cautions, modes, normalise, other_core, per_unit
+from perfkit.samples.events import (
+    TIME_EVENTS,
+    WORK_EVENTS,
+    counter_unit,
+    mode_cautions,
+    modes,
+    normalise,
+    other_core,
+    per_unit,
+)
 from perfkit.samples.table import Samples
 
 FEW = 20  # intervals; what is fitted to fewer may be chance
@@ -34,6 +43,24 @@ _BEFORE_SKYLAKE = re.compile(
 _AMD_SLOTS = re.compile(r"zen ?[45]|genoa|bergamo|turin|epyc(?:\(tm\))? 9\d{3}|ryzen .*\b(?:[89]\d{3}|7\d[^23]\d)")
 _ARM_SLOTS = re.compile(r"neoverse[ -]?(?:v\d|n[2-9])|cortex[ -]?(?:x\d|a7[18]\d*|a7[2-9]\d)|graviton ?[34]|grace")
 _MOST_IPC = 16
+# Misses, and what they are misses of by their names. Not iTLB-load-misses: Intel's iTLB-loads are hits of the second
+# level, of which there may be fewer.
+_MISSES_OF = (
+    ("cache-misses", ("cache-references",)),
+    ("branch-misses", ("branches", "branch-instructions")),
+    ("branch-load-misses", ("branch-loads",)),
+    ("br_misp_retired.all_branches", ("br_inst_retired.all_branches",)),
+    ("ex_ret_brn_misp", ("ex_ret_brn",)),
+    ("l1-dcache-load-misses", ("l1-dcache-loads",)),
+    ("l1d_cache_refill", ("l1d_cache",)),
+    ("llc-load-misses", ("llc-loads",)),
+    ("longest_lat_cache.miss", ("longest_lat_cache.reference",)),
+    ("dtlb-load-misses", ("dtlb-loads",)),
+)
+_NOISE = 1.1  # what estimates of counters that took turns may be off by
+_SHARED = 0.95  # of the time: an event counted for less was scaled up
+# What the kernel counts as cache-misses on processors whose generic event is none of the last level.
+_CACHE_MISSES = {"amd": "L2", "arm": "L1D"}
 _IDLE = 1e7  # cycles a second; cores run at a thousand million and more
 
 
@@ -124,6 +151,8 @@ def quality(samples: Samples) -> list[str]:
         *[n.partition(": caution: ")[2] for n in samples.notes if ": caution: " in n],
         *_modes(samples),
         *[each for each in (idle(samples), impossible(samples)) if each],
+        *dict.fromkeys(contradictions(samples).values()),
+        *_generic_misses(samples),
         *_other_cores(samples),
         *_aliases(samples),
         *_multiplexing(samples),
@@ -133,7 +162,8 @@ def quality(samples: Samples) -> list[str]:
     ]
     clocks = [e for e in samples.events if is_fixed_rate(e)]
     if clocks:
-        told.append(f"{_names(clocks)} count time or slots: read, and never ranked or fitted")
+        what = "time, slots or work" if {normalise(e) for e in clocks} & set(WORK_EVENTS) else "time or slots"
+        told.append(f"{_names(clocks)} count {what}: read, and never ranked or fitted")
     if len(samples.problems):
         told.append(f"{len(samples.problems):,} line(s) could not be used; samples.problems lists them")
     return told
@@ -171,6 +201,62 @@ def impossible(samples: Samples) -> str:
     )
 
 
+def incomplete(samples: Samples) -> str:
+    """Return how little of the time the counters of time and work ran, in words; "" where they ran throughout."""
+    axes = [e for e in (samples.time_event, samples.work_event) if e != "seconds"]
+    of_axes = samples.table[samples.table["event"].isin(axes)]
+    if not len(of_axes):
+        return ""
+    there = of_axes.groupby(["run", "place", "interval"], observed=True)[["time", "work"]].first().notna().all(axis=1)
+    told = [] if there.all() else [f"in the {there.sum():,} of {len(there):,} intervals in which both were counted"]
+    running = of_axes[of_axes["count"].notna()].groupby("event", observed=True)["running"].mean().min()
+    if running < _SHARED:
+        told.append(f"estimated: the counters ran {running:.0%} of the time")
+    return ", ".join(told)
+
+
+def contradictions(samples: Samples) -> dict[str, str]:
+    """Return the events that cannot belong together, each with a warning: more misses than there were accesses."""
+    there = {(normalise(e), (modes(e), counter_unit(e))): e for e in samples.events}
+    found: dict[str, str] = {}
+    for misses, totals in _MISSES_OF:
+        for (name, how), one in there.items():
+            of = next((there[t, how] for t in totals if (t, how) in there), None)
+            if name == misses and of is not None and (told := _more_than_all(samples, one, of)):
+                found |= {one: told, of: told}
+    return found
+
+
+def _more_than_all(samples: Samples, misses: str, of: str) -> str:
+    """Return a warning where there were more misses than accesses where both were counted; else nothing."""
+    both = samples.table[samples.table["event"].isin([misses, of])]
+    counts = both.pivot_table(index=["run", "place", "interval"], columns="event", values="count", observed=True)
+    counts = counts.reindex(columns=[misses, of]).dropna()
+    sums, shared = counts.sum(), both["running"].mean() < _SHARED
+    if not 0 <= sums[of] * (_NOISE if shared else 1.0) < sums[misses]:
+        return ""
+    why = "they were counted in turns, and estimates differ" if shared else "the processor counts other things as these"
+    return (
+        f"{misses} are {sums[misses]:.4g} and {of}, of which they should be a part, {sums[of]:.4g}: they do not belong "
+        f"together ({why}). Nothing is concluded from either"
+    )
+
+
+def misses_level(event: str, family: str) -> str:
+    """Return the cache whose misses perf's ``cache-misses`` are on a family of processors; "" for the last level."""
+    return _CACHE_MISSES.get(family.partition("-")[0], "") if normalise(event) == "cache-misses" else ""
+
+
+def _generic_misses(samples: Samples) -> list[str]:
+    family, _ = processor_of(samples)
+    vendor = {"amd": "AMD's", "arm": "Arm's"}.get(family.partition("-")[0], "")
+    return [
+        f"{e} counts misses of {level} on {vendor} processors, and not those of the last level"
+        for e in samples.events
+        if (level := misses_level(e, family))
+    ]
+
+
 def _modes(samples: Samples) -> list[str]:
     return mode_cautions(samples.time_event, samples.work_event, samples.events)
 
@@ -188,7 +274,7 @@ def _aliases(samples: Samples) -> list[str]:
 
 def _multiplexing(samples: Samples) -> list[str]:
     running = samples.table.groupby("event", observed=True)["running"].mean()
-    low = running[(running < 0.95) & (running > 0)]  # what was never counted is told so
+    low = running[(running < _SHARED) & (running > 0)]  # what was never counted is told so
     if not len(low):
         return []
     told = (

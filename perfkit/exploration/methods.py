@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import PerfkitError
-from perfkit.exploration.facts import FEW, processor_of
+from perfkit.exploration.facts import FEW, contradictions, misses_level, processor_of
 from perfkit.exploration.models import nearest_core, simulated_model
 from perfkit.fitters.cpi.checks import inseparable
 from perfkit.fitters.cpi.stack import CpiFit, CpiStack
@@ -129,7 +129,9 @@ def _cpi(samples: Samples) -> Tried:
     places = samples.table["place"].cat.categories
     fit = CpiStack().fit(samples)  # as the command fits it: fewer resamples would judge otherwise at the edge
     parts = fit.components.drop("base").sort_values(ascending=False)
-    finding = f"CPI {fit.cpi:.3g}; after the base ({fit.base / fit.cpi:.0%}) the largest part is {_largest(fit, parts)}"
+    named = {normalise(samples.time_event) in TIME_EVENTS[:-1], normalise(samples.work_event) in WORK_EVENTS} == {True}
+    amount = f"CPI {fit.cpi:.3g}" if named else f"{fit.cpi:.3g} {per_unit(samples.time_event, samples.work_event)}"
+    finding = f"{amount}; after the base ({fit.base / fit.cpi:.0%}) the largest part is {_largest(fit, parts)}"
     why = str(fit.verdict)
     trust = fit.verdict.level
     if samples.n_intervals < FEW:
@@ -140,6 +142,8 @@ def _cpi(samples: Samples) -> Tried:
     if len(samples.runs) > 1:
         why += f" {len(samples.runs)} runs are in one fit, whose penalties may differ: pk.CpiStack().fit_each(samples)."
         trust = "uncertain" if trust == "supported" else trust
+    if doubted := [told for event, told in contradictions(samples).items() if event in fit.penalties.index]:
+        why, trust = f"{doubted[0]}. {why}", "unsupported"
     return Tried("CPI stack", trust, finding, why, "pk.CpiStack().fit(samples).plot()", fit)
 
 
@@ -173,6 +177,8 @@ def _spire(samples: Samples, model: SpireModel | None) -> Tried:
         f"{ranking.table['event'].iloc[0]} has the lowest bound ({ranking.throughput_bound:.3g} "
         f"{per_unit(samples.work_event, samples.time_event)}, where {ranking.throughput:.3g} was reached)"
     )
+    if doubted := contradictions(samples).get(str(ranking.table["event"].iloc[0])):
+        return Tried("SPIRE", "unsupported", finding, doubted, "model.rank(samples).plot()", ranking)
     if not own and ranking.throughput_bound > _FAR_BOUND * ranking.throughput:
         why = (
             f"the model was trained on simulated runs of {nearest_core(family)}; all its bounds lie far above what was "
@@ -195,21 +201,30 @@ def _spire(samples: Samples, model: SpireModel | None) -> Tried:
     return Tried("SPIRE", trust, finding, why, "model.rank(samples).plot()", ranking)
 
 
-def usual_cost(event: str) -> float | None:
-    """Return what one such event usually costs, in cycles; None where nobody said."""
-    return _COSTS.get(normalise(event).replace(".", "_"))
+def usual_cost(event: str, family: str = "") -> float | None:
+    """Return what one such event usually costs, in cycles, on a family of processors; None where nobody said."""
+    name = {"": event, "L2": "l2_rqsts.miss", "L1D": "l1d_cache_refill"}[misses_level(event, family)]
+    return _COSTS.get(normalise(name).replace(".", "_"))
+
+
+def usual_costs(samples: Samples) -> dict[str, float]:
+    """Return the usual cost, in cycles, of each event that has one and may be a cause of the samples' time."""
+    family, _ = processor_of(samples)
+    doubted = contradictions(samples)
+    every = [str(e) for e in (*samples.events, samples.work_event) if e not in doubted]
+    found = {e: usual_cost(e, family) for e in every}
+    return {
+        e: cost
+        for e, cost in found.items()
+        if cost is not None and not is_fixed_rate(e) and not other_core(e, samples.work_event)
+    }
 
 
 def typical_costs(samples: Samples) -> Tried:
     """Order the events by their rate times their usual cost: an estimate, for dumps of one interval too."""
     cpi = 1 / samples.throughput() if samples.throughput() > 0 else np.nan
     rates = samples.describe()["rate"]
-    costs = {}
-    for event, rate in rates.items():
-        cost = usual_cost(str(event))
-        apart = is_fixed_rate(str(event)) or other_core(str(event), samples.work_event)
-        if cost is not None and np.isfinite(rate) and not apart:
-            costs[str(event)] = rate * cost / cpi
+    costs = {e: rates[e] * cost / cpi for e, cost in usual_costs(samples).items() if np.isfinite(rates[e])}
     if not costs or not np.isfinite(cpi) or samples.time_event == "seconds":
         why = "no event whose usual cost is known was counted together with cycles and instructions"
         return Tried("typical costs", "not applicable", "", why)
@@ -217,10 +232,19 @@ def typical_costs(samples: Samples) -> Tried:
     share = costs[first]
     told = f"up to {share:.0%}" if share <= 1 else "all"
     finding = (
-        f"at its usual cost {first} would take {told} of the cycles ({rates[first] * 1000:.3g} per 1000 instructions)"
+        f"at its usual cost {first} would take {told} of the cycles"
+        if first == samples.work_event
+        else f"at its usual cost {first} would take {told} of the cycles ({rates[first] * 1000:.3g} per 1000 "
+        f"{work_in_words(samples)})"
     )
     if share < 0.05:
         finding = f"none of the counted misses takes over {max(share, 0.001):.1%} of the cycles at its usual cost"
-    return Tried(
-        "typical costs", "uncertain", finding, "an estimate from rates; misses overlap, and costs differ", "", costs
-    )
+    why = "an estimate from rates; misses overlap, and costs differ"
+    if normalise(first) == "cache-misses" and not processor_of(samples)[0]:
+        why += "; cache-misses are taken for those of the last level, as on Intel's processors; on AMD's they are L2's"
+    return Tried("typical costs", "uncertain", finding, why, "", costs)
+
+
+def work_in_words(samples: Samples) -> str:
+    """Return what the work is counted in: instructions by whatever name, or the event that stands in for them."""
+    return "instructions" if normalise(samples.work_event) in WORK_EVENTS else samples.work_event

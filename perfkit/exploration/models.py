@@ -10,6 +10,7 @@ from functools import cache
 import pandas as pd
 
 from perfkit import datasets
+from perfkit.exploration.facts import misses_level
 from perfkit.fitters.spire.model import Spire, SpireModel
 from perfkit.samples.events import normalise
 from perfkit.samples.table import Samples
@@ -38,7 +39,7 @@ def simulated_model(samples: Samples, family: str) -> SpireModel | None:
     """Return a model for the events of a dump that the simulator counts too; None where there are none."""
     wanted: dict[str, list[str]] = {}
     for event in samples.events:
-        name = normalise(event)
+        name = {"L2": "l2_rqsts.miss", "L1D": "l1d.replacement"}.get(misses_level(event, family), normalise(event))
         for simulated, names in _PERF_NAMES.items():
             if name in names:
                 wanted.setdefault(simulated, []).append(event)

@@ -22,7 +22,7 @@ _WORDS = (
     r"wall[ _.-]?clock|epoch|elapsed|duration|runtime|uptime|"
     r"latency|period|interval|ts|t|"
     # As spreadsheets in German, French, Spanish, Portuguese, Polish, Russian, Chinese, Japanese and Korean say.
-    r"(?:lauf|start|end)?zeit(?:punkt|stempel)?|dauer|dur[ée]e|horodatage|tiempo|duraci[oó]n|dura[cç][aã]o|durata|czas|"
+    r"(?:lauf|start|end|uhr)?zeit(?:punkt|stempel)?|datum|dauer|dur[ée]e|horodatage|tiempo|duraci[oó]n|dura[cç][aã]o|durata|czas|"
     r"время|длительность|时间|時間|时长|시간)"
 )
 _UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
@@ -47,7 +47,7 @@ _DAY, _DAYS = 86_400.0, (36_526, 73_051)  # in s; 2000 to 2100 in days since 190
 _LONGEST_STEP, _OFF = 3600.0, 0.01  # in s
 # Events of perf and others that count time or tick at a fixed rate (per second, or per cycle of the core).
 _FIXED_RATE = re.compile(
-    r"^(?:task-clock|cpu-clock|duration_time|user_time|system_time|(?:topdown\.)?slots(?:_p)?|topdown[.-]total-slots|"
+    r"^(?:task-clock(?:-msecs)?|cpu-clock(?:-msecs)?|duration_time|user_time|system_time|(?:topdown\.)?slots(?:_p)?|topdown[.-]total-slots|"
     r"topdown-slots|ref-cycles|bus-cycles|(?:msr/)?(?:tsc|mperf|aperf)/?|cpu_clk_unhalted\.(?:ref|ref_tsc|ref_xclk|thread|thread_p|"
     r"thread_any|core|core_p|distributed|one_thread_active)(?:_any|_p)?|cpu_clk_unhalted_(?:ref|core)|uncore_clock|"
     r"elapsed-cycles|(?:real|cpu)_time|perf_cnt_clock.*|cnt_cycles|unc_.*clockticks|.*_clockticks|clks|core_cycles|"
@@ -161,7 +161,7 @@ def _since_1970(value: float) -> float:
 
 def is_fixed_rate(event: str) -> bool:
     """Whether an event counts time, or slots and cycles that pass whatever the program does, by its name."""
-    name = normalise(event).partition(" [")[0]
+    name = normalise(event.partition("#")[0]).partition(" [")[0]  # "cycles#2": counted twice
     if name in TIME_EVENTS or name in WORK_EVENTS:
         return True
     match = _NAME.match(name)

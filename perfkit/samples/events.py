@@ -55,14 +55,15 @@ _OTHER_NAMES = {
         "l1-dcache-load-misses", "l1-icache-load-misses", "llc-loads", "llc-load-misses", "dtlb-loads",
         "dtlb-load-misses", "itlb-load-misses", "branch-load-misses",
     )
-} | {
-    # As spreadsheets in German, Spanish, Portuguese, Italian, Polish, Russian and Chinese head their columns.
+}  # fmt: skip
+# As spreadsheets in German, Spanish, Portuguese, Italian, Polish, Russian and Chinese head their columns.
+_TRANSLATIONS = {
     **dict.fromkeys(("zyklen", "takte", "taktzyklen", "ciclos", "cicli", "cykle", "такты", "周期"), "cycles"),
     **dict.fromkeys(
         ("befehle", "instruktionen", "instrucciones", "instruções", "istruzioni", "instrukcje", "инструкции", "指令"),
         "instructions",
     ),
-}  # fmt: skip
+}
 
 _PMU = re.compile(r"^(?P<pmu>[a-z][a-z0-9_]*)/(?P<event>[^/]+)/(?P<modifiers>[a-zA-Z]*)$")
 _CORE_UNITS = ("cpu_", "armv8_", "armv9_", "apple_", "(")  # PMUs that count one kind of core, and names of cores
@@ -90,7 +91,12 @@ def normalise(event: str) -> str:
         if name.startswith("event=") and "name=" not in name:
             return event.strip().lower()  # a raw encoding has no other name
     name = _MODIFIERS.sub("", _SUM.sub("", _CORE.sub("", name))).lower()
-    return _OTHER_NAMES.get(name, name)
+    return _OTHER_NAMES.get(name) or _TRANSLATIONS.get(name, name)
+
+
+def is_translated(event: str) -> bool:
+    """Whether a name is a word of another language for cycles or instructions (``Zyklen``): what a table calls so."""
+    return event.strip().lower() in _TRANSLATIONS
 
 
 def sounds_like_event(name: str) -> bool:

@@ -19,7 +19,7 @@ from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.names import counted
 from perfkit.results import KINDS, Kind, Summarised, draw, drawn
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, normalise, per_unit
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, is_translated, normalise, per_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -797,6 +797,9 @@ def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str, beside: s
     names = [str(e) for e in table["event"].cat.categories]
     here = table["event"].cat.codes.to_numpy()[~np.isnan(table["count"].to_numpy())]
     counted = dict(zip(names, np.bincount(here, minlength=len(names)), strict=True))
+    plain = [e for e in names if not is_translated(e)]
+    if any(normalise(e) in candidates for e in plain if e != "seconds"):
+        names = plain  # a column Zyklen beside cycles is the table's own, such as how often a loop went round
     for candidate in candidates:
         fitting = [e for e in names if normalise(e) == candidate]
         if fitting:

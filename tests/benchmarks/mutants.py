@@ -48,23 +48,30 @@ def _files(folder: str, *names: str) -> list[str]:
 _READERS = [
     *_files("readers", "small_rules", "neighbours"),
     *_files("readers", "dialects", "traps", "strangers", "formats", "read", "labels_and_dates", "no_silent_loss"),
-    *_files("readers", "row_order", "dressed_tables", "perf_text", "sources", "damaged"),
+    *_files(
+        "readers", "row_order", "dressed_tables", "perf_text", "sources", "damaged", "foreign_tables", "counts_kept"
+    ),
 ]
 _SPIRE = [
-    *_files("fitters", "spire_right", "roofline", "spire"),
+    *_files("fitters", "spire_right", "roofline", "spire", "known_figures"),
     *_files("fleet", "fleet_spire"),
     *_files("results", "contract"),
 ]
 _CPI = [
-    *_files("fitters", "cpi_solvers", "cpi_checks", "cpi_stack", "cpi_comparison", "cpi_validation", "paper_cpi_stack"),
+    *_files("fitters", "known_figures", "cpi_solvers", "cpi_checks", "cpi_stack", "cpi_comparison", "cpi_validation"),
+    *_files("fitters", "paper_cpi_stack"),
     *_files("fleet", "fleet_groups"),
 ]
 _DAG = [
-    *_files("simulators", "dag_schedule", "dag_reference", "dag_others", "dag_relax", "dag_sweep", "reuse"),
+    *_files(
+        "simulators", "known_figures", "dag_schedule", "dag_reference", "dag_others", "dag_relax", "dag_sweep", "reuse"
+    ),
     *_files("simulators", "dag_doubts", "dag_beyond", "dag_paper", "extended_roofline", "small_parts"),
 ]
 _GUS = [
-    *_files("simulators", "gus", "gus_consistency", "gus_schedulers", "memory", "streamed", "gus_diff"),
+    *_files(
+        "simulators", "known_figures", "gus", "gus_consistency", "gus_schedulers", "memory", "streamed", "gus_diff"
+    ),
     *_files("simulators", "small_parts", "timeline", "gus_blocks", "prepared", "gus_files", "columns", "compiled"),
 ]
 # What is mutated, by part, and the tests that should notice, those most likely to first. A file that several patterns
@@ -81,9 +88,9 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/fitters/*/*fleet*.py": ["tests/fleet"],
         "perfkit/fitters/spire/*.py": _SPIRE,
         "perfkit/fitters/cpi/*.py": _CPI,
-        "perfkit/fitters/bottlenecks/*.py": _files("fitters", "bottlenecks", "learnt_stacks"),
-        "perfkit/fitters/studies/*.py": _files("fitters", "studies_analysis"),
-        "perfkit/fitters/topdown.py": _files("fitters", "topdown"),
+        "perfkit/fitters/bottlenecks/*.py": _files("fitters", "bottlenecks", "learnt_stacks", "known_figures"),
+        "perfkit/fitters/studies/*.py": _files("fitters", "studies_analysis", "known_figures"),
+        "perfkit/fitters/topdown.py": _files("fitters", "topdown", "known_figures"),
     },
     "engines": {
         "perfkit/simulators/dag/*.py": _DAG,

@@ -165,7 +165,7 @@ def test_a_device_is_no_dump():
 
 def test_lines_that_cannot_be_used_do_not_stop_it(tmp_path):
     path = dump(tmp_path, "d.csv")
-    path.write_text(path.read_text() + "some words of the program\n")
+    path.write_text(path.read_text() + "<not counted>,,cycles\n")
     found = pk.explore(path)
     assert any("1 line(s) could not be used" in q for q in found.quality)
 
@@ -431,7 +431,7 @@ def test_events_of_another_kind_of_core_are_not_ranked(tmp_path):
     )
     found = pk.explore(path)
     assert found.facts["time and work"] == "cpu_core/cycles/ and cpu_core/instructions/"
-    assert found.headline.startswith("IPC 2:")
+    assert found.headline.startswith("IPC 2 (estimated: the counters ran 50% of the time): ")
     assert "atom" not in found.headline
     assert any("cpu_atom/branch-misses/ were counted on other cores" in q for q in found.quality)
 
@@ -621,3 +621,128 @@ def test_a_machine_without_counters_is_not_asked_to_count(tmp_path):
     (line,) = found.measure_next
     assert line.startswith("nothing was counted: the machine has no counters")
     assert not any("scaled up" in each for each in found.quality)
+
+
+def table_of_perf(folder, counts, *, seconds=1.0, cpu=""):
+    """Write what perf prints of one interval: each event's count, with how much of the time it was counted."""
+    lines = [
+        f"{count if isinstance(count, str) else format(count, ','):>18}      {event:40}"
+        + (f"({share:.2%})" if share < 1 else "")
+        for event, (count, share) in counts.items()
+    ]
+    text = " Performance counter stats for './a.out':\n\n" + "\n".join(lines)
+    (folder / "table.txt").write_text(f"{text}\n\n       {seconds:.9f} seconds time elapsed\n")
+    found = pk.read_samples(folder / "table.txt", time_event="cycles", work_event="instructions")
+    if not cpu:
+        return folder / "table.txt"
+    runs = found.runs.assign(parameters=json.dumps({"cpu": cpu}))
+    return dataclasses.replace(found, runs=runs)
+
+
+WHOLE = {"cycles": (3_000_000_000, 1), "instructions": (6_000_000_000, 1), "branch-misses": (12_000_000, 1)}
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.25, "25%"), (0.5, "50%"), (0.94, "94%")])
+@pytest.mark.parametrize("event", ["cycles", "instructions"])
+def test_the_first_sentence_says_how_long_the_counters_of_time_and_work_ran(tmp_path, event, share, told):
+    counts = WHOLE | {event: (WHOLE[event][0], share)}
+    headline = pk.explore(table_of_perf(tmp_path, counts)).headline
+    assert headline.startswith(f"IPC 2 (estimated: the counters ran {told} of the time): ")
+
+
+@pytest.mark.parametrize(("event", "share"), [("branch-misses", 0.25), ("cycles", 0.96), ("instructions", 1)])
+def test_the_first_sentence_says_nothing_of_counters_that_ran(tmp_path, event, share):
+    counts = WHOLE | {event: (WHOLE[event][0], share)}
+    assert pk.explore(table_of_perf(tmp_path, counts)).headline.startswith("IPC 2: ")
+
+
+def test_the_first_sentence_says_in_how_many_intervals_time_and_work_were_counted(tmp_path):
+    rows = [(1, 3000, 6000), (2, "<not counted>", 5000), (3, 3100, "<not counted>"), (4, 3000, 6000)]
+    lines = [
+        f"     {t}.000110000 {c:>18}      {e}\n" for t, a, b in rows for e, c in (("cycles", a), ("instructions", b))
+    ]
+    (tmp_path / "gaps.txt").write_text("# started on Sat Nov 21 06:10:05 2026\n\n" + "".join(lines))
+    assert "IPC 2 (in the 2 of 4 intervals in which both were counted" in pk.explore(tmp_path / "gaps.txt").headline
+
+
+@pytest.mark.parametrize("instructions", ["<not counted>", 0])
+def test_without_instructions_nothing_is_said_per_instruction(tmp_path, instructions):
+    counts = WHOLE | {"instructions": (instructions, 1), "cache-misses": (900_000_000, 1)}
+    path = table_of_perf(tmp_path, counts)
+    headline = pk.explore(path).headline
+    assert "per 1000 instructions" not in headline
+    assert "IPC" not in headline
+    assert "(7.5e+04 per 1000 branch-misses)" in headline
+    path = table_of_perf(tmp_path, {e: c for e, c in counts.items() if e != "cache-misses"})
+    assert "branch-misses would take up to 7% of the cycles; " in pk.explore(path).headline
+
+
+@pytest.mark.parametrize(
+    ("misses", "of"),
+    [
+        ("cache-misses", "cache-references"),
+        ("branch-misses", "branches"),
+        ("branch-misses", "branch-instructions"),
+        ("LLC-load-misses", "LLC-loads"),
+        ("L1-dcache-load-misses", "L1-dcache-loads"),
+        ("dTLB-load-misses", "dTLB-loads"),
+        ("cache-misses:u", "cache-references:u"),
+    ],
+)
+def test_more_misses_than_accesses_are_a_warning_and_no_insight(tmp_path, misses, of):
+    counts = {e: c for e, c in WHOLE.items() if e != "branch-misses"}
+    found = pk.explore(table_of_perf(tmp_path, counts | {misses: (90_000_000, 1), of: (20_000_000, 1)}))
+    told = f"{misses} are 9e+07 and {of}, of which they should be a part, 2e+07: they do not belong together"
+    assert found.headline.startswith(f"IPC 2; {told}")
+    assert any(each.startswith(told) for each in found.quality)
+    trust = found.methods.set_index("method")["trust"]
+    assert trust["typical costs"] == "not applicable"
+    assert trust["SPIRE"] in ("unsupported", "not applicable")
+
+
+@pytest.mark.parametrize(
+    ("misses", "of"),
+    [
+        (("cache-misses", 20_000_000, 1), ("cache-references", 20_000_000, 1)),  # each missed
+        (("cache-misses", 21_000_000, 0.5), ("cache-references", 20_000_000, 0.5)),  # estimates differ so much
+        (("cache-misses", 90_000_000, 1), ("cache-references:u", 20_000_000, 1)),  # of other modes
+        (("iTLB-load-misses", 90_000_000, 1), ("iTLB-loads", 20_000_000, 1)),  # Intel's loads are hits further down
+        (("LLC-load-misses", 90_000_000, 1), ("cache-references", 20_000_000, 1)),
+        (("branch-misses", 0, 1), ("branches", 0, 1)),
+    ],
+)
+def test_misses_that_can_be_are_no_warning(tmp_path, misses, of):
+    counts = {e: c for e, c in WHOLE.items() if e != "branch-misses"}
+    found = pk.explore(table_of_perf(tmp_path, counts | {e: (n, s) for e, n, s in (misses, of)}))
+    assert not any("do not belong together" in each for each in (found.headline, *found.quality))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "cost", "level"),
+    [
+        ("AMD EPYC 7763 64-Core Processor", 40, "L2 on AMD's"),
+        ("AMD Ryzen 9 7950X", 40, "L2 on AMD's"),
+        ("ARM Neoverse-N1", 12, "L1D on Arm's"),
+        ("Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz", 200, ""),
+        ("", 200, ""),
+    ],
+)
+def test_cache_misses_cost_what_a_miss_of_the_level_that_the_kernel_counts_costs(tmp_path, cpu, cost, level):
+    misses = 14_000_000
+    counts = WHOLE | {"branch-misses": (1, 1), "cache-misses": (misses, 1)}
+    found = pk.explore(table_of_perf(tmp_path, counts, cpu=cpu))
+    finding = found.methods.set_index("method").loc["typical costs", "finding"]
+    assert f"cache-misses would take up to {misses * cost / 3_000_000_000:.0%} of the cycles" in finding
+    told = [each for each in found.quality if each.startswith("cache-misses counts misses of ")]
+    assert bool(told) is bool(level)
+    assert all(level in each for each in told)
+
+
+@pytest.mark.parametrize("event", ["LLC-load-misses", "branch-misses", "L1-dcache-load-misses"])
+def test_other_events_cost_the_same_on_every_processor(tmp_path, event):
+    counts = {e: WHOLE[e] for e in ("cycles", "instructions")} | {event: (30_000_000, 1)}
+    told = {
+        pk.explore(table_of_perf(tmp_path, counts, cpu=cpu)).methods.set_index("method").loc["typical costs", "finding"]
+        for cpu in ("AMD EPYC 7763 64-Core Processor", "Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz", "ARM Neoverse-N1")
+    }
+    assert len(told) == 1
