@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from perfkit.plots.style import SERIES, THIN, abbreviate, axes_or_new, ink_on, name_rows
+from perfkit.plots.style import KIND_COLOURS, SERIES, SHARE_COLOURS, THIN, abbreviate, axes_or_new, ink_on, name_rows
 from perfkit.simulators.gus.diff import place_of
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def plot_causality(result: Causality, top: int = 12, ax: Axes | None = None) -> 
     """Draw the share of the instructions in the causes of the run's length."""
     frame = result.to_frame().head(top).iloc[::-1]
     ax = axes_or_new(ax, 8, 0.28 * len(frame) + 1.2)
-    ax.barh(np.arange(len(frame)), 100 * frame["share"], color="C3")
+    ax.barh(np.arange(len(frame)), 100 * frame["share"], color=SHARE_COLOURS["causality"])
     ax.set_yticks(
         np.arange(len(frame)), [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
     )
@@ -186,7 +186,7 @@ def plot_source_lines(lines: pd.DataFrame, share: str, title: str, top: int = 8,
     ax = axes_or_new(ax, 8, 0.3 * len(rows) + 1.2)
     texts = [abbreviate(str(text).strip(), 48) for text in rows["source_line"]]
     names = [f"{int(line)}: {text}" for line, text in zip(rows["line"], texts, strict=True)]
-    ax.barh(np.arange(len(rows)), 100 * rows[share], color=SERIES[0])
+    ax.barh(np.arange(len(rows)), 100 * rows[share], color=SHARE_COLOURS[share])
     ax.set_yticks(np.arange(len(rows)), names, family="monospace", parse_math=False)
     ax.set_xlabel("share of the causes (%)" if share == "causality" else "share of the time (%)")
     ax.set_title(title)
@@ -214,14 +214,16 @@ def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None
     table : DataFrame
         One row per version.
     columns : mapping
-        Column of per cent of peak -> what to call it: whether it was measured, simulated or published.
+        Column of per cent of peak -> what to call it: whether it was measured, simulated or published. Columns of these
+        names have the colours that such figures have everywhere.
     """
     ax = axes_or_new(ax, 8, 3.6)
     place = np.arange(len(table))
     width = 0.8 / max(1, len(columns))
     for k, (column, label) in enumerate(columns.items()):
         shift = (k - (len(columns) - 1) / 2) * width
-        ax.bar(place + shift, table[column].to_numpy(dtype="float64"), width, label=label, color=SERIES[k])
+        colour = KIND_COLOURS.get(column, SERIES[k % len(SERIES)])
+        ax.bar(place + shift, table[column].to_numpy(dtype="float64"), width, label=label, color=colour)
     ax.set_xticks(place, [str(name) for name in table.index])
     ax.set_ylabel("per cent of peak")
     ax.set_ylim(0, 100)
