@@ -5,13 +5,24 @@ from typing import TYPE_CHECKING, Any
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from perfkit.plots.style import SERIES, THIN
+from perfkit.plots.cpi_stack import BASE_COLOUR
+from perfkit.plots.style import AREA_COLOURS, SERIES, THIN
 
 if TYPE_CHECKING:
     from perfkit.fitters.bottlenecks.explanation import Explanation
     from perfkit.fitters.bottlenecks.stacks import LearntStacks
 
 _RUNS = 12
+# As in fitted stacks and in areas of events, where there is the same thing; the rest in colours that none of these has.
+_PARTS = {
+    "base": BASE_COLOUR,
+    "misprediction": AREA_COLOURS["bad speculation"],
+    "store forwarding": AREA_COLOURS["core"],
+    "L2": SERIES[4],
+    "L3": SERIES[5],
+    "memory": AREA_COLOURS["memory"],
+    "full buffers": SERIES[0],
+}
 _MARKS = "oooooosss"  # colours repeat after six classes
 
 
@@ -51,7 +62,8 @@ def plot_learnt_stacks(found: "LearntStacks", ax: Any = None) -> Any:
     left = pd.Series(0.0, index=shown.index)
     least = THIN * shown[list(found.components)].sum(axis=1).max()
     for part in found.components:
-        ax.barh(names, shown[part], left=left, label=part if shown[part].max() >= least else None)
+        seen = shown[part].max() >= least
+        ax.barh(names, shown[part], left=left, color=_PARTS.get(part), label=part if seen else None)
         left += shown[part]
     ax.set_xlim(0, 1.05 * left.max())
     ax.invert_yaxis()

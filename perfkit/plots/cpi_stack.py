@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError
-from perfkit.plots.style import THIN, cut_apart, ink_on
+from perfkit.plots.style import ACCENT, SERIES, THIN, cut_apart, ink_on
 from perfkit.plots.time_axis import begins_of, line_between
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def plot_prediction(fit: "CpiFit", ax: Any = None) -> Any:
     x, label = time_axis(table)
     ax.plot(x, table["cpi"], ".", ms=3, color="#5f6368", label=fit.kind)
     predicted = table["predicted"].to_numpy()
-    ax.plot(*line_over_time(table, x, predicted), "-", lw=0.9, color="#d62728", label="by the stack")
+    ax.plot(*line_over_time(table, x, predicted), "-", lw=0.9, color=ACCENT, label="by the stack")
     ax.set_xlabel(label)
     ax.set_ylabel(_CPI)
     ax.set_title(
@@ -109,7 +109,7 @@ def plot_residuals(fit: "CpiFit", ax: Any = None) -> Any:
     if ax is None:
         _, ax = plt.subplots(figsize=(4.5, 3.2), layout="constrained")
     table = fit.intervals()
-    ax.plot(table["predicted"], table["residual"], ".", ms=3, alpha=0.5, color="#1f77b4")
+    ax.plot(table["predicted"], table["residual"], ".", ms=3, alpha=0.5, color=SERIES[0])
     ax.axhline(0, color="#444444", lw=0.8)
     ax.set_xlabel(f"predicted {_CPI}")
     ax.set_ylabel(f"{fit.kind} less predicted CPI\n(cycles per instruction)")
@@ -125,9 +125,10 @@ def plot_penalties(fit: "CpiFit", ax: Any = None) -> Any:
         _, ax = plt.subplots(figsize=(6.5, 0.8 + 0.27 * len(parts)), layout="constrained")
     low, high = fit.intervals_of(fit.component_draws)
     y = np.arange(len(parts))
-    ax.hlines(y, low[parts], high[parts], color="#1f77b4", lw=3, alpha=0.4)
-    ax.plot(fit.components[parts], y, "o", color="#1f77b4", ms=5, label=f"{fit.settings.form.upper()} form")
-    ax.plot(fit.other[parts], y, "x", color="#d62728", ms=6, label="the other form")
+    ax.hlines(y, low[parts], high[parts], color=SERIES[0], lw=3, alpha=0.4)
+    ax.plot(fit.components[parts], y, "o", color=SERIES[0], ms=5, label=f"{fit.settings.form.upper()} form")
+    other = "CPI" if fit.settings.form == "ipc" else "IPC"
+    ax.plot(fit.other[parts], y, "x", color=ACCENT, ms=6, label=f"{other} form")
     ax.set_yticks(y, parts, fontsize=8)
     ax.set_xlabel(f"{_CPI}, {fit.kind}; bars: {fit.settings.level:.0%} of block-bootstrap resamples")
     ax.legend(fontsize=8, frameon=False, loc="lower right")

@@ -7,6 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.plots import cpi_stack as plots
+from perfkit.plots.style import ACCENT, SERIES
 
 mpl.use("Agg")
 
@@ -121,3 +122,11 @@ def test_the_other_pictures_draw_every_interval_and_part(fit):
 def test_colours_tell_events_apart():
     palette = plots.colours([f"e{i}" for i in range(20)])
     assert len(set(palette.values())) == 22
+
+
+@pytest.mark.parametrize(("form", "other"), [("ipc", "CPI form"), ("cpi", "IPC form")])
+def test_the_two_forms_have_the_names_and_colours_of_the_explorer(fit, form, other):
+    """The picture said "the other form", in red; the explorer beside it names the form, in dark orange."""
+    ax = plots.plot_penalties(fit.refit(form=form))
+    drawn = {line.get_label(): mpl.colors.to_hex(line.get_color()).upper() for line in ax.lines}
+    assert drawn == {f"{form.upper()} form": SERIES[0], other: ACCENT}
