@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus.timeline import Timeline
     from perfkit.trace.trace import Trace
 
+_LETTERS = 44  # of an instruction's text
 # Of a timeline: the chosen instruction and those that made its operands (a colour, and its name); all others.
 HIGHLIGHT, PRODUCER = ("#D55E00", "orange"), ("#CC79A7", "pink")
 _CALM = ("#0072B2", "#56B4E9", "#009E73", "#5B6770", "#9AA5B1", "#4B4FA3", "#7A9A01")
@@ -110,14 +111,17 @@ def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None, by: str = "
     return ax
 
 
+def _instructions(frame: pd.DataFrame) -> list[str]:
+    """Return addresses and texts; calls hold names of C++, which may be longer than the picture is wide."""
+    return [f"{pc:#x}  {abbreviate(str(t), _LETTERS)}" for pc, t in zip(frame["pc"], frame["text"], strict=True)]
+
+
 def plot_causality(result: Causality, top: int = 12, ax: Axes | None = None) -> Axes:
     """Draw the share of the instructions in the causes of the run's length."""
     frame = result.to_frame().head(top).iloc[::-1]
     ax = axes_or_new(ax, 8, 0.28 * len(frame) + 1.2)
     ax.barh(np.arange(len(frame)), 100 * frame["share"], color=SHARE_COLOURS["causality"])
-    ax.set_yticks(
-        np.arange(len(frame)), [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
-    )
+    ax.set_yticks(np.arange(len(frame)), _instructions(frame))
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
     ax.set_xlabel("share of the causes (%)")
     ax.set_title("Causality (simulated)")
@@ -144,9 +148,7 @@ def plot_listing(frame: pd.DataFrame, shares: Sequence[str], ax: Axes | None = N
         ax.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize="x-small", color=ink)
     ax.set_xticks(np.arange(len(shares)), list(shares), rotation=60, ha="left", fontsize="small")
     ax.xaxis.tick_top()
-    ax.set_yticks(
-        np.arange(len(frame)), [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
-    )
+    ax.set_yticks(np.arange(len(frame)), _instructions(frame))
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
     ax.set_xlabel("shares of each column's total, per cent (simulated)")
     return ax
@@ -198,8 +200,7 @@ def plot_executions(trace: Trace, top: int = 20, ax: Axes | None = None) -> Axes
     frame = trace.to_frame().nlargest(top, "executed", keep="first").sort_index().iloc[::-1]
     ax = axes_or_new(ax, 8, 0.28 * len(frame) + 1.2)
     ax.barh(np.arange(len(frame)), frame["executed"], color="C0")
-    names = [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
-    ax.set_yticks(np.arange(len(frame)), names)
+    ax.set_yticks(np.arange(len(frame)), _instructions(frame))
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
     ax.set_xlabel("executions")
     ax.set_title(f"{trace.provenance.workload or 'trace'} ({trace.provenance.kind})")
@@ -243,7 +244,7 @@ def plot_instruction_schedule(result: InstructionSchedule | pd.DataFrame, ax: Ax
         ("end", "retire", "waits to retire", "0.93"),
     ):
         ax.barh(rows, frame[second] - frame[first], left=frame[first], color=colour, label=label)
-    ax.set_yticks(rows, frame["text"])
+    ax.set_yticks(rows, [abbreviate(str(text), _LETTERS) for text in frame["text"]])
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
     ax.invert_yaxis()
     ax.set_xlabel("cycle")

@@ -92,6 +92,8 @@ def plot_throughput(samples: Samples, ax: "Axes | None" = None) -> "Axes":
     timeline = TimeAxis.of(samples)
     _strip(ax, timeline, timeline.throughput, throughput_label(samples), SERIES[0])
     ax.set_xlabel(position_label(timeline))
+    if timeline.unit == "intervals":
+        ax.xaxis.get_major_locator().set_params(integer=True)  # there is no interval 0.4
     if kind_note(samples.kind):
         ax.set_title(kind_note(samples.kind), fontsize=8, loc="right", color=ACCENT)
     return ax
@@ -136,7 +138,8 @@ def plot_compared(exploration: "Exploration", ax: "Axes | None" = None) -> "Axes
     of_run = exploration.compared["time per work"].dropna().sort_values().tail(20)
     ax.barh(range(len(of_run)), of_run.to_numpy(), color=ACCENT, height=0.6)
     name_rows(ax, [str(name) for name in of_run.index])
-    ax.set_xlabel(f"time per work ({exploration.facts.get('time and work', '')})")
+    time, _, work = exploration.facts.get("time and work", "").partition(" and ")
+    ax.set_xlabel(per_unit(time, work) if work else "time per work")
     mark_kind(ax, exploration.kind)
     return ax
 
