@@ -80,7 +80,7 @@ def plot_over_time(
     if window is not None:
         for ax in axes:
             ax.axvspan(window[0], window[1], color=CLOUD, alpha=0.3, lw=0)
-    axes[-1].set_xlabel(position_label(timeline))
+    _name_positions(axes[-1], timeline)
     if kind_note(samples.kind):
         axes[0].set_title(kind_note(samples.kind), fontsize=8, loc="right", color=ACCENT)
     return figure
@@ -91,12 +91,19 @@ def plot_throughput(samples: Samples, ax: "Axes | None" = None) -> "Axes":
     ax = axes_or_new(ax, 10, 2.2)
     timeline = TimeAxis.of(samples)
     _strip(ax, timeline, timeline.throughput, throughput_label(samples), SERIES[0])
-    ax.set_xlabel(position_label(timeline))
-    if timeline.unit == "intervals":
-        ax.xaxis.get_major_locator().set_params(integer=True)  # there is no interval 0.4
+    _name_positions(ax, timeline)
     if kind_note(samples.kind):
         ax.set_title(kind_note(samples.kind), fontsize=8, loc="right", color=ACCENT)
     return ax
+
+
+def _name_positions(ax: "Axes", timeline: TimeAxis) -> None:
+    """Name the time axis; intervals have whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.set_xlabel(position_label(timeline))
+    if timeline.unit == "intervals":
+        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
 
 
 def position_label(timeline: TimeAxis) -> str:
