@@ -9,7 +9,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from perfkit.plots.style import KIND_COLOURS, SERIES, SHARE_COLOURS, THIN, abbreviate, axes_or_new, ink_on, name_rows
+from perfkit.plots.style import (
+    KIND_COLOURS,
+    LESS,
+    MORE,
+    SERIES,
+    SHARE_COLOURS,
+    THIN,
+    abbreviate,
+    axes_or_new,
+    ink_on,
+    name_rows,
+)
 from perfkit.simulators.gus.diff import place_of
 
 if TYPE_CHECKING:
@@ -102,7 +113,7 @@ def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None, by: str = "
     table = (found.by_cause() if by == "cause" else found.to_frame()).head(top).iloc[::-1]
     names = list(table["cause"]) if by == "cause" else [place_of(row) for row in table.itertuples()]
     ax = axes_or_new(ax, 8, 0.3 * len(table) + 1.2)
-    colours = ["C2" if change < 0 else "C3" for change in table["change"]]
+    colours = [LESS if change < 0 else MORE for change in table["change"]]
     ax.barh(np.arange(len(table)), table["change"], color=colours)
     name_rows(ax, [str(name) for name in names], 48)
     ax.axvline(0, color="gray", lw=0.8)

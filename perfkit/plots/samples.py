@@ -9,6 +9,8 @@ from perfkit.errors import SettingError
 from perfkit.plots.style import (
     ACCENT,
     CLOUD,
+    LESS,
+    MORE,
     SERIES,
     abbreviate,
     axes_or_new,
@@ -159,7 +161,7 @@ def plot_counts_diff(found: "CountsDiff", top: int = 12, ax: "Axes | None" = Non
         range(len(table)),
         table["ratio"] - 1,
         left=1,
-        color=[SERIES[2] if ratio < 1 else SERIES[1] for ratio in table["ratio"]],
+        color=[LESS if ratio < 1 else MORE for ratio in table["ratio"]],
         height=0.6,
     )
     name_rows(ax, [str(event) for event in table["event"]])

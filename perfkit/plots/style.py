@@ -32,6 +32,9 @@ SHARE_COLOURS: Mapping[str, str] = {"time_share": SERIES[1], "causality": SERIES
 # Where figures of several kinds stand beside each other.
 KIND_COLOURS: Mapping[str, str] = {"measured": SERIES[0], "simulated": SERIES[1], "published": SERIES[2]}
 
+# Of a change (static/frame.css has the same).
+LESS, MORE = SERIES[0], SERIES[1]
+
 # What a picture says of data that no hardware counter measured.
 KIND_NOTES: Mapping[str, str] = {
     "measured": "",

@@ -15,6 +15,7 @@ import perfkit_widgets as pw
 from perfkit.errors import DataError, SettingError
 from perfkit.plots.gus import plot_ladder
 from perfkit.plots.noise import plot_strips
+from perfkit.plots.style import LESS, MORE
 
 
 def ranking(weight: float = 2.0) -> pd.DataFrame:
@@ -151,6 +152,18 @@ def test_a_comparison_shows_causes_lines_and_resources(change):
     assert f"{change.bottlenecks[1]}: B" in view._bars.value
     assert view._choose.value == "resource"
     assert view.picture().axes[0].get_xlabel().splitlines()[0] == "speedup of the simulated run (%)"
+
+
+def test_fewer_and_more_have_the_colours_of_the_pictures(change):
+    """Fewer cycles were blue in the view and green in the picture, and more of them orange and red."""
+    css = (Path(pw.__file__).parent / "static/frame.css").read_text()
+    expected = [re.search(rf"\.pk-{kind}\b[^{{]*{{ background: (#\w+); }}", css).group(1) for kind in ("less", "more")]
+    drawn = change.plot(ax=Figure().subplots())
+    widths = {bar.get_width(): to_hex(bar.get_facecolor()) for bar in drawn.patches}
+    assert {colour for width, colour in widths.items() if width < 0} <= {expected[0].lower()}
+    assert {colour for width, colour in widths.items() if width > 0} <= {expected[1].lower()}
+    assert len(set(widths.values())) > 0
+    assert [expected[0], expected[1]] == [LESS, MORE]
 
 
 def test_figures_per_call_are_called_so(change):
