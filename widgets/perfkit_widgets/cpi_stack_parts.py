@@ -39,8 +39,8 @@ class StackBars(widgets.VBox):
             padding=0.35,
             interactions={"click": "select", "hover": "tooltip"},
             tooltip=self._told,
-            # A lone bar is always the chosen one, and a broad edge would hide its thin parts.
-            selected_style={"stroke-width": "2.5px" if len(self._names) > 1 else "0.5px"},
+            # A lone bar is always the chosen one; a broad edge hides thin parts.
+            selected_style={"stroke-width": "1.5px" if len(self._names) > 1 else "0.5px"},
             unselected_style={"stroke-width": "0.5px"},
         )
         self.bars.on_hover(lambda _, target: self._tell(target.get("data", {})))
