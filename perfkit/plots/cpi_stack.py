@@ -72,6 +72,7 @@ def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12)
         low, high = (end["base"] for end in fit.intervals_of(fit.component_draws))
         if np.isfinite(low):
             ax.plot([place, place], [low, high], color="black", lw=1.5)
+            top[place] = max(top[place], high)  # of a base that takes nearly all
         ax.annotate(f"{fit.cpi:.3f}", (place, max(top[place], fit.cpi)), ha="center", va="bottom", fontsize=9)
     ax.set_xticks(
         places, [_label(name, fit) for name, fit in zip(cut_apart(list(fits), 40), fits.values(), strict=True)]
