@@ -78,15 +78,22 @@ def axis(scale: Any, side: str, label: str = "", **kwargs: Any) -> bq.Axis:
 
 
 def set_range(
-    ax: bq.Axis, low: float, high: float, extra: dict[float, str] | None = None, *, last: float | None = None
+    ax: bq.Axis,
+    low: float,
+    high: float,
+    extra: dict[float, str] | None = None,
+    *,
+    last: float | None = None,
+    whole: bool = False,
 ) -> None:
     """Set an axis to a range, with ticks to match; ``extra`` adds ticks with texts of their own.
 
-    Beyond ``last`` there are no ticks: only names stand there.
+    Beyond ``last`` there are no ticks: only names stand there. ``whole``: there are no parts of a number.
     """
     extra = extra or {}
     log = isinstance(ax.scale, bq.LogScale)
     ticks = log_ticks(low, last or high) if log else linear_ticks(low, last or high)
+    ticks = ticks[ticks == np.round(ticks)] if whole else ticks
     ticks = np.array([t for t in ticks if not any(_near(t, e, low, high, log) for e in extra)])
     labels = {_js(t): label_of(t) for t in ticks} | {_js(t): text for t, text in extra.items()}
     set_ticks(ax, float(low), float(high), np.sort(np.array([*ticks, *extra], dtype="float64")), labels)
