@@ -299,7 +299,7 @@ def _missing(samples: Samples) -> list[str]:
 
 def _few(samples: Samples) -> list[str]:
     n = samples.n_intervals
-    return [f"{n} interval(s) only: what is fitted to so few may be chance"] if n < FEW else []
+    return [f"{counted(n, 'intervals')} only: what is fitted to so few may be chance"] if n < FEW else []
 
 
 def _phases(samples: Samples) -> list[str]:

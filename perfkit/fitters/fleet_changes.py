@@ -16,6 +16,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, SettingError
 from perfkit.results import Tabled, draw, labelled
+from perfkit.samples.events import per_unit
 from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
 from perfkit.samples.parts import by_event
 
@@ -162,7 +163,7 @@ def fleet_changes(
     >>> fleet = pk.open_samples(folder, memory=False, paths="{machine}/{version}-{processor}.parquet")
     >>> changes = pk.fleet_changes(fleet, "version", "v1", "v2", by="processor")
     >>> str(changes.found["quantity"].iloc[0])
-    'cycles per instructions'
+    'cycles per instruction'
     """
     groups = [by] if isinstance(by, str) else list(by)
     if label in (*groups, "machine") or "machine" in groups:
@@ -256,7 +257,7 @@ def _added(one: dict[str, np.ndarray], two: dict[str, np.ndarray]) -> dict[str, 
 def _compared(event: str, before: _Machines, after: _Machines, fleet: Fleet, level: float) -> tuple[Any, ...]:
     """Return one row of the table, from quantity on, without q."""
     work = fleet.work_event
-    name = f"{event or fleet.time_event} per {work}"
+    name = per_unit(event or fleet.time_event, work)
     sides = [
         {m: tuple(s[event].tolist()) for m, s in side.items() if event in s and s[event][1] > 0}
         for side in (before, after)

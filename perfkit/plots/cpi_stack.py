@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError
-from perfkit.plots.style import THIN, cut_apart, ink_on
+from perfkit.plots.style import ACCENT, SERIES, THIN, cut_apart, ink_on
 from perfkit.plots.time_axis import begins_of, line_between
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfkit.fitters.cpi.stack import CpiFit
 
 _CPI = "CPI (cycles per instruction)"
+_LETTERS = 34  # of a name, beside or below what is drawn
 BASE_COLOUR = "#8e9399"
 RESIDUAL_COLOUR = "#ffffff"
 OTHERS_COLOUR = "#d9d9d9"
@@ -42,9 +43,10 @@ def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12)
     """
     import matplotlib.pyplot as plt
 
-    if ax is None:
-        _, ax = plt.subplots(figsize=(2.8 + 1.3 * len(fits), 5), layout="constrained")
     table = _stacked_parts(fits, at_most)
+    if ax is None:
+        beside = 0.07 * min(_LETTERS, max(len(str(part)) for part in table.index))  # the legend
+        _, ax = plt.subplots(figsize=(1.9 + beside + 1.3 * len(fits), 5), layout="constrained")
     # By the order of counting, so that an event has one colour in all pictures; what is summed up is grey.
     palette = colours(list(dict.fromkeys(e for f in fits.values() for e in f.source.events)))
     top, bottom = np.zeros(len(fits)), np.zeros(len(fits))
@@ -70,6 +72,7 @@ def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12)
         low, high = (end["base"] for end in fit.intervals_of(fit.component_draws))
         if np.isfinite(low):
             ax.plot([place, place], [low, high], color="black", lw=1.5)
+            top[place] = max(top[place], high)  # of a base that takes nearly all
         ax.annotate(f"{fit.cpi:.3f}", (place, max(top[place], fit.cpi)), ha="center", va="bottom", fontsize=9)
     ax.set_xticks(
         places, [_label(name, fit) for name, fit in zip(cut_apart(list(fits), 40), fits.values(), strict=True)]
@@ -77,9 +80,15 @@ def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12)
     ax.set_xlim(-0.6, len(fits) - 0.4)
     ax.set_ylim(1.08 * float(bottom.min()), 1.08 * float(top.max()))
     ax.set_ylabel(_CPI)
-    handles, labels = ax.get_legend_handles_labels()
-    ax.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
+    _name_parts(ax)
     return ax
+
+
+def _name_parts(ax: Any) -> None:
+    """Name the parts of stacked bars beside them, as they lie; long names are cut so that no two look alike."""
+    handles, labels = ax.get_legend_handles_labels()
+    shown = cut_apart(labels, _LETTERS)
+    ax.legend(handles[::-1], shown[::-1], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
 
 
 def plot_prediction(fit: "CpiFit", ax: Any = None) -> Any:
@@ -92,7 +101,7 @@ def plot_prediction(fit: "CpiFit", ax: Any = None) -> Any:
     x, label = time_axis(table)
     ax.plot(x, table["cpi"], ".", ms=3, color="#5f6368", label=fit.kind)
     predicted = table["predicted"].to_numpy()
-    ax.plot(*line_over_time(table, x, predicted), "-", lw=0.9, color="#d62728", label="by the stack")
+    ax.plot(*line_over_time(table, x, predicted), "-", lw=0.9, color=ACCENT, label="by the stack")
     ax.set_xlabel(label)
     ax.set_ylabel(_CPI)
     ax.set_title(
@@ -109,7 +118,7 @@ def plot_residuals(fit: "CpiFit", ax: Any = None) -> Any:
     if ax is None:
         _, ax = plt.subplots(figsize=(4.5, 3.2), layout="constrained")
     table = fit.intervals()
-    ax.plot(table["predicted"], table["residual"], ".", ms=3, alpha=0.5, color="#1f77b4")
+    ax.plot(table["predicted"], table["residual"], ".", ms=3, alpha=0.5, color=SERIES[0])
     ax.axhline(0, color="#444444", lw=0.8)
     ax.set_xlabel(f"predicted {_CPI}")
     ax.set_ylabel(f"{fit.kind} less predicted CPI\n(cycles per instruction)")
@@ -125,11 +134,12 @@ def plot_penalties(fit: "CpiFit", ax: Any = None) -> Any:
         _, ax = plt.subplots(figsize=(6.5, 0.8 + 0.27 * len(parts)), layout="constrained")
     low, high = fit.intervals_of(fit.component_draws)
     y = np.arange(len(parts))
-    ax.hlines(y, low[parts], high[parts], color="#1f77b4", lw=3, alpha=0.4)
-    ax.plot(fit.components[parts], y, "o", color="#1f77b4", ms=5, label=f"{fit.settings.form.upper()} form")
-    ax.plot(fit.other[parts], y, "x", color="#d62728", ms=6, label="the other form")
-    ax.set_yticks(y, parts, fontsize=8)
-    ax.set_xlabel(f"{_CPI}, {fit.kind}; bars: {fit.settings.level:.0%} of block-bootstrap resamples")
+    ax.hlines(y, low[parts], high[parts], color=SERIES[0], lw=3, alpha=0.4)
+    ax.plot(fit.components[parts], y, "o", color=SERIES[0], ms=5, label=f"{fit.settings.form.upper()} form")
+    other = "CPI" if fit.settings.form == "ipc" else "IPC"
+    ax.plot(fit.other[parts], y, "x", color=ACCENT, ms=6, label=f"{other} form")
+    ax.set_yticks(y, cut_apart([str(part) for part in parts], _LETTERS), fontsize=8)
+    ax.set_xlabel(f"{_CPI}, {fit.kind}\nbars: {fit.settings.level:.0%} of block-bootstrap resamples")
     ax.legend(fontsize=8, frameon=False, loc="lower right")
     return ax
 
@@ -169,8 +179,9 @@ def plot_correlation(correlation: pd.DataFrame, ax: Any = None) -> Any:
     if ax is None:
         _, ax = plt.subplots(figsize=(2.5 + 0.42 * n, 2.0 + 0.42 * n), layout="constrained")
     image = ax.imshow(correlation, vmin=-1, vmax=1, cmap="RdBu_r")
-    ax.set_xticks(range(n), correlation.columns, rotation=90, fontsize=8)
-    ax.set_yticks(range(n), correlation.index, fontsize=8)
+    names = cut_apart([str(event) for event in correlation.columns], _LETTERS)
+    ax.set_xticks(range(n), names, rotation=90, fontsize=8)
+    ax.set_yticks(range(n), names, fontsize=8)
     for i in range(n):
         for j in range(n):
             value = values[i, j]
@@ -195,8 +206,7 @@ def plot_paper_stack(fit: "PaperCpiFit", ax: Any = None) -> Any:
     ax.set_xticks([0], [f"paper's procedure\n({fit.kind}, R² {fit.r2:z.3f} on test rows)"])
     ax.set_xlim(-0.6, 0.6)
     ax.set_ylabel("CPI (cycles per instruction, mean of the intervals)")
-    handles, labels = ax.get_legend_handles_labels()
-    ax.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
+    _name_parts(ax)
     return ax
 
 

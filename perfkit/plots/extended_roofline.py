@@ -42,6 +42,7 @@ DASHES: dict[str, Any] = {
 }
 # Classical bounds are all black, and overlaps all grey: each has a mark of its own.
 MARKS = "sD^v<>"
+_BUFFERS = ("rs", "rob", "lb", "sb", "lfb")
 GREY = "#808080"
 TYPE_NAMES = {"A": "additions", "M": "multiplications", "D": "divisions", "F": "fused multiply-adds"}
 
@@ -58,6 +59,20 @@ def intensities(roofline: ExtendedRoofline, decades: float = 1.5, points: int = 
 def type_name(kind: str) -> str:
     """Return what a node type does, for axes: "A" is "additions"."""
     return TYPE_NAMES.get(kind, NAMES.get(kind, kind))
+
+
+def unit_of(parameter: str) -> str:
+    """Return the unit of a core's parameter, "" where it has none.
+
+    Examples
+    --------
+    >>> unit_of("latency_A"), unit_of("rob"), unit_of("throughput_mem")
+    ('cycles', 'entries', 'per cycle')
+    """
+    kind = parameter.partition("_")[0]
+    if kind == "latency":
+        return "cycles"
+    return "per cycle" if kind in ("fetch", "throughput") else "entries" if parameter in _BUFFERS else ""
 
 
 def colour(roof: Roof) -> str:

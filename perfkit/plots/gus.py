@@ -9,7 +9,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from perfkit.plots.style import SERIES, THIN, abbreviate, axes_or_new, ink_on, name_rows
+from perfkit.plots.style import (
+    KIND_COLOURS,
+    LESS,
+    MORE,
+    SERIES,
+    SHARE_COLOURS,
+    THIN,
+    abbreviate,
+    axes_or_new,
+    ink_on,
+    name_rows,
+)
 from perfkit.simulators.gus.diff import place_of
 
 if TYPE_CHECKING:
@@ -20,6 +31,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus.timeline import Timeline
     from perfkit.trace.trace import Trace
 
+_LETTERS = 44  # of an instruction's text
 # Of a timeline: the chosen instruction and those that made its operands (a colour, and its name); all others.
 HIGHLIGHT, PRODUCER = ("#D55E00", "orange"), ("#CC79A7", "pink")
 _CALM = ("#0072B2", "#56B4E9", "#009E73", "#5B6770", "#9AA5B1", "#4B4FA3", "#7A9A01")
@@ -101,7 +113,7 @@ def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None, by: str = "
     table = (found.by_cause() if by == "cause" else found.to_frame()).head(top).iloc[::-1]
     names = list(table["cause"]) if by == "cause" else [place_of(row) for row in table.itertuples()]
     ax = axes_or_new(ax, 8, 0.3 * len(table) + 1.2)
-    colours = ["C2" if change < 0 else "C3" for change in table["change"]]
+    colours = [LESS if change < 0 else MORE for change in table["change"]]
     ax.barh(np.arange(len(table)), table["change"], color=colours)
     name_rows(ax, [str(name) for name in names], 48)
     ax.axvline(0, color="gray", lw=0.8)
@@ -110,14 +122,17 @@ def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None, by: str = "
     return ax
 
 
+def _instructions(frame: pd.DataFrame) -> list[str]:
+    """Return addresses and texts; calls hold names of C++, which may be longer than the picture is wide."""
+    return [f"{pc:#x}  {abbreviate(str(t), _LETTERS)}" for pc, t in zip(frame["pc"], frame["text"], strict=True)]
+
+
 def plot_causality(result: Causality, top: int = 12, ax: Axes | None = None) -> Axes:
     """Draw the share of the instructions in the causes of the run's length."""
     frame = result.to_frame().head(top).iloc[::-1]
     ax = axes_or_new(ax, 8, 0.28 * len(frame) + 1.2)
-    ax.barh(np.arange(len(frame)), 100 * frame["share"], color="C3")
-    ax.set_yticks(
-        np.arange(len(frame)), [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
-    )
+    ax.barh(np.arange(len(frame)), 100 * frame["share"], color=SHARE_COLOURS["causality"])
+    ax.set_yticks(np.arange(len(frame)), _instructions(frame))
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
     ax.set_xlabel("share of the causes (%)")
     ax.set_title("Causality (simulated)")
@@ -144,9 +159,7 @@ def plot_listing(frame: pd.DataFrame, shares: Sequence[str], ax: Axes | None = N
         ax.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize="x-small", color=ink)
     ax.set_xticks(np.arange(len(shares)), list(shares), rotation=60, ha="left", fontsize="small")
     ax.xaxis.tick_top()
-    ax.set_yticks(
-        np.arange(len(frame)), [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
-    )
+    ax.set_yticks(np.arange(len(frame)), _instructions(frame))
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
     ax.set_xlabel("shares of each column's total, per cent (simulated)")
     return ax
@@ -186,7 +199,7 @@ def plot_source_lines(lines: pd.DataFrame, share: str, title: str, top: int = 8,
     ax = axes_or_new(ax, 8, 0.3 * len(rows) + 1.2)
     texts = [abbreviate(str(text).strip(), 48) for text in rows["source_line"]]
     names = [f"{int(line)}: {text}" for line, text in zip(rows["line"], texts, strict=True)]
-    ax.barh(np.arange(len(rows)), 100 * rows[share], color=SERIES[0])
+    ax.barh(np.arange(len(rows)), 100 * rows[share], color=SHARE_COLOURS[share])
     ax.set_yticks(np.arange(len(rows)), names, family="monospace", parse_math=False)
     ax.set_xlabel("share of the causes (%)" if share == "causality" else "share of the time (%)")
     ax.set_title(title)
@@ -198,8 +211,7 @@ def plot_executions(trace: Trace, top: int = 20, ax: Axes | None = None) -> Axes
     frame = trace.to_frame().nlargest(top, "executed", keep="first").sort_index().iloc[::-1]
     ax = axes_or_new(ax, 8, 0.28 * len(frame) + 1.2)
     ax.barh(np.arange(len(frame)), frame["executed"], color="C0")
-    names = [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
-    ax.set_yticks(np.arange(len(frame)), names)
+    ax.set_yticks(np.arange(len(frame)), _instructions(frame))
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
     ax.set_xlabel("executions")
     ax.set_title(f"{trace.provenance.workload or 'trace'} ({trace.provenance.kind})")
@@ -214,14 +226,16 @@ def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None
     table : DataFrame
         One row per version.
     columns : mapping
-        Column of per cent of peak -> what to call it: whether it was measured, simulated or published.
+        Column of per cent of peak -> what to call it: whether it was measured, simulated or published. Columns of these
+        names have the colours that such figures have everywhere.
     """
     ax = axes_or_new(ax, 8, 3.6)
     place = np.arange(len(table))
     width = 0.8 / max(1, len(columns))
     for k, (column, label) in enumerate(columns.items()):
         shift = (k - (len(columns) - 1) / 2) * width
-        ax.bar(place + shift, table[column].to_numpy(dtype="float64"), width, label=label, color=SERIES[k])
+        colour = KIND_COLOURS.get(column, SERIES[k % len(SERIES)])
+        ax.bar(place + shift, table[column].to_numpy(dtype="float64"), width, label=label, color=colour)
     ax.set_xticks(place, [str(name) for name in table.index])
     ax.set_ylabel("per cent of peak")
     ax.set_ylim(0, 100)
@@ -241,7 +255,7 @@ def plot_instruction_schedule(result: InstructionSchedule | pd.DataFrame, ax: Ax
         ("end", "retire", "waits to retire", "0.93"),
     ):
         ax.barh(rows, frame[second] - frame[first], left=frame[first], color=colour, label=label)
-    ax.set_yticks(rows, frame["text"])
+    ax.set_yticks(rows, [abbreviate(str(text), _LETTERS) for text in frame["text"]])
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
     ax.invert_yaxis()
     ax.set_xlabel("cycle")

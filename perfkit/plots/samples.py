@@ -9,6 +9,8 @@ from perfkit.errors import SettingError
 from perfkit.plots.style import (
     ACCENT,
     CLOUD,
+    LESS,
+    MORE,
     SERIES,
     abbreviate,
     axes_or_new,
@@ -80,7 +82,7 @@ def plot_over_time(
     if window is not None:
         for ax in axes:
             ax.axvspan(window[0], window[1], color=CLOUD, alpha=0.3, lw=0)
-    axes[-1].set_xlabel(position_label(timeline))
+    _name_positions(axes[-1], timeline)
     if kind_note(samples.kind):
         axes[0].set_title(kind_note(samples.kind), fontsize=8, loc="right", color=ACCENT)
     return figure
@@ -91,10 +93,19 @@ def plot_throughput(samples: Samples, ax: "Axes | None" = None) -> "Axes":
     ax = axes_or_new(ax, 10, 2.2)
     timeline = TimeAxis.of(samples)
     _strip(ax, timeline, timeline.throughput, throughput_label(samples), SERIES[0])
-    ax.set_xlabel(position_label(timeline))
+    _name_positions(ax, timeline)
     if kind_note(samples.kind):
         ax.set_title(kind_note(samples.kind), fontsize=8, loc="right", color=ACCENT)
     return ax
+
+
+def _name_positions(ax: "Axes", timeline: TimeAxis) -> None:
+    """Name the time axis; intervals have whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.set_xlabel(position_label(timeline))
+    if timeline.unit == "intervals":
+        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
 
 
 def position_label(timeline: TimeAxis) -> str:
@@ -136,7 +147,8 @@ def plot_compared(exploration: "Exploration", ax: "Axes | None" = None) -> "Axes
     of_run = exploration.compared["time per work"].dropna().sort_values().tail(20)
     ax.barh(range(len(of_run)), of_run.to_numpy(), color=ACCENT, height=0.6)
     name_rows(ax, [str(name) for name in of_run.index])
-    ax.set_xlabel(f"time per work ({exploration.facts.get('time and work', '')})")
+    time, _, work = exploration.facts.get("time and work", "").partition(" and ")
+    ax.set_xlabel(per_unit(time, work) if work else "time per work")
     mark_kind(ax, exploration.kind)
     return ax
 
@@ -149,7 +161,7 @@ def plot_counts_diff(found: "CountsDiff", top: int = 12, ax: "Axes | None" = Non
         range(len(table)),
         table["ratio"] - 1,
         left=1,
-        color=[SERIES[2] if ratio < 1 else SERIES[1] for ratio in table["ratio"]],
+        color=[LESS if ratio < 1 else MORE for ratio in table["ratio"]],
         height=0.6,
     )
     name_rows(ax, [str(event) for event in table["event"]])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import SettingError
-from perfkit.plots.style import CLOUD, ROOF, SERIES, axes_or_new, mark_kind
+from perfkit.plots.style import CLOUD, ROOF, SERIES, axes_or_new, cut_apart, mark_kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def plot_truth(truth: "Truth", ax: Any = None, *, most: int = 30, causes: int = 
         hatch = "//" if k >= len(SERIES) and name != "others" else None
         axes.barh(at, table[name], left=left, height=0.7, color=colour, hatch=hatch, label=str(name))
         left = left + table[name].to_numpy()
-    axes.set_yticks(at, [str(run) for run in table.index], fontsize=8)
+    axes.set_yticks(at, cut_apart([str(run) for run in table.index], 40), fontsize=8)
     axes.set_xlabel(f"cycles per instruction on {truth.core}, by cause")
     if len(truth.stack) > most:
         axes.set_title(f"first {most} of {len(truth.stack)} runs", fontsize=9, loc="left")

@@ -14,7 +14,7 @@ from perfkit.fitters.spire.points import arrange
 from perfkit.fitters.spire.ranking import Ranking
 from perfkit.fitters.spire.roofline import corner_samples
 from perfkit.fitters.topdown import FRACTIONS, TopDownFractions
-from perfkit.plots.style import abbreviate, axes_or_new, plain_ticks
+from perfkit.plots.style import abbreviate, axes_or_new, cut_apart, name_rows, plain_ticks
 from perfkit.samples.areas import AREAS, COLOURS, OTHER, Areas
 from perfkit.samples.events import per_unit
 from perfkit.samples.table import Samples
@@ -134,7 +134,8 @@ def plot_ranking(ranking: Ranking, top: int = 10, areas: Areas | None = None, ax
             elinewidth=1,
             capsize=2,
         )
-    names = [f"{e} *" if c else e for e, c in zip(table["event"], table["candidate"], strict=True)]
+    events = cut_apart([str(e) for e in table["event"]], 32)
+    names = [f"{e} *" if c else e for e, c in zip(events, table["candidate"], strict=True)]
     ax.set_yticks(place, names, fontsize="small")
     ax.invert_yaxis()
     measured = ax.axvline(ranking.throughput, color="black", linestyle="--", linewidth=1)
@@ -160,8 +161,16 @@ def plot_topdown(fractions: TopDownFractions, ax: Any = None) -> Any:
     left = np.zeros(len(names))
     for part in FRACTIONS:
         values = fractions.runs[part].to_numpy()
-        ax.barh(names, values, left=left, color=_BARS.get(part, "#E69F00"), label=part.replace("_", " "), height=0.7)
+        ax.barh(
+            range(len(names)),
+            values,
+            left=left,
+            color=_BARS.get(part, "#E69F00"),
+            label=part.replace("_", " "),
+            height=0.7,
+        )
         left = left + np.nan_to_num(values)
+    name_rows(ax, names)
     ax.invert_yaxis()
     ax.set_xlabel(f"share of issue slots ({fractions.scheme})")
     ax.legend(fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=4)

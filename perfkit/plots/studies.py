@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from perfkit.errors import SettingError
 from perfkit.files import replaced
 from perfkit.names import counted
-from perfkit.plots.style import abbreviate, as_written, darkened, ink_on
+from perfkit.plots.style import SERIES, abbreviate, as_written, darkened, ink_on
 
 if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
@@ -240,9 +240,8 @@ def plot_importance(importance: "Importance", ax: Any = None) -> Any:
         label="fall of the held-out score when shuffled",
     )  # fmt: skip
     ax.set_yticks(places, frame.index)
-    ax.set_xlabel(
-        f"importance for {importance.target} (share; held-out score {importance.score:.3f} +- {importance.spread:.3f})"
-    )
+    held_out = f"held-out score {importance.score:.3f} +- {importance.spread:.3f}"
+    ax.set_xlabel(f"importance for {importance.target} to a random forest (share; {held_out})")
     if importance.caveat:
         ax.set_title(_broken(importance.caveat, ax.figure), fontsize=9)
     if not frame[["mdi", "permutation", "permutation_spread"]].to_numpy().any():
@@ -348,12 +347,11 @@ def _groups(frame: pd.DataFrame, by: Sequence[str]) -> list[tuple[str, pd.DataFr
 
 
 def _styles() -> list[dict[str, Any]]:
-    colours = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2", "#7f7f7f")
-    lines = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"))
+    lines = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"), ((0, (5, 1)), "v"), ((0, (1, 1)), "X"))
     return [
         {"color": colour, "ls": dash, "marker": marker, "ms": 4}
         for dash, marker in lines
-        for colour in colours
+        for colour in SERIES
     ]  # fmt: skip
 
 

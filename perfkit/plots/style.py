@@ -25,7 +25,15 @@ ACCENT = "#B34700"
 _LETTER = 8  # pixels, of a letter of names at 12 pixels, with what `fitted` spares
 _PLACES = 3  # where names differ, shown at most
 THIN = 0.008  # of the tallest bar: a part of a stack that is thinner in every bar cannot be seen
-SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Lines and bars that stand beside each other: each has a contrast of at least 2.98 on white and on a dark page.
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A6761D", "#8C6BB1")
+# What a share is of, in whatever picture or view (static/listing.js has the same).
+SHARE_COLOURS: Mapping[str, str] = {"time_share": SERIES[1], "causality": SERIES[3]}
+# Where figures of several kinds stand beside each other.
+KIND_COLOURS: Mapping[str, str] = {"measured": SERIES[0], "simulated": SERIES[1], "published": SERIES[2]}
+
+# Of a change (static/frame.css has the same).
+LESS, MORE = SERIES[0], SERIES[1]
 
 # What a picture says of data that no hardware counter measured.
 KIND_NOTES: Mapping[str, str] = {

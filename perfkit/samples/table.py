@@ -475,11 +475,10 @@ class Samples(Summarised):
         wide = wide[order]
         if value != "count":
             return wide
-        axes = self.intervals().set_index(_INTERVAL_KEY)[["work", "time"]]
-        for column, name in (("work", self.work_event), ("time", self.time_event)):
-            wide = wide.drop(columns=name, errors="ignore")
-            wide.insert(0, name, axes[column].reindex(wide.index))
-        return wide
+        axes = self.intervals().set_index(_INTERVAL_KEY)[["time", "work"]].reindex(wide.index)
+        axes.columns = pd.Index([self.time_event, self.work_event], name="event")
+        # Joined at once: pandas warns of tables that grew beyond a hundred columns one by one.
+        return pd.concat([axes, wide.drop(columns=list(axes), errors="ignore")], axis=1)
 
     # ------------------------------------------------------------- files
 

@@ -12,7 +12,7 @@ from ipywidgets.embed import embed_data
 
 import perfkit as pk
 from perfkit.cli.pages import single_page
-from perfkit_widgets import SpireExplorer, TreeView
+from perfkit_widgets import CpiStackExplorer, SpireExplorer, TreeView
 from tests.browser.lab import ROOT
 from tests.browser.look import EYE
 
@@ -101,6 +101,36 @@ def test_a_bar_tells_its_name_and_value_under_the_pointer(page: Any, saved: Path
     bar.scroll_into_view_if_needed()
     box = bar.bounding_box()
     assert page.evaluate(over, [box["x"] + 5, box["y"] + 5]) == "3. longest_lat_cache.miss: 0.9701"
+
+
+def titles(page: Any, path: Path, bars: int) -> list[str]:
+    """Return what the bars of a saved page tell under the pointer, from the top, or of a stack from the bottom."""
+    page.goto(path.as_uri())
+    page.wait_for_function(
+        "n => document.querySelectorAll('.bqplot rect.bar title').length === n", arg=bars, timeout=30_000
+    )
+    return page.locator(".bqplot rect.bar title").evaluate_all("all => all.map(one => one.textContent)")
+
+
+def test_a_bar_whose_name_was_cut_tells_the_whole_of_it(page: Any, tmp_path: Path):
+    """It told the name that stands beside it already, with its middle left out."""
+    samples = pk.datasets.load("spire/memory")
+    names = {event: f"{event}.and_a_name_that_goes_on_and_on_beyond_what_fits" for event in samples.events}
+    table = samples.table.assign(event=samples.table["event"].map(lambda event: names.get(event, event)))
+    long = pk.Samples(table, samples.runs, samples.time_event, samples.work_event)
+    told = titles(page, page_of(SpireExplorer(pk.Spire().fit(long), long, top=5), tmp_path / "long.html"), 5)
+    assert all("_beyond_what_fits: " in one and "…" not in one for one in told), told
+    assert page.failures == []
+
+
+def test_a_part_of_a_stack_tells_which_it_is(page: Any, tmp_path: Path):
+    """All parts of a bar had the workload's name alone."""
+    fit = pk.CpiStack(resamples=0).fit(pk.datasets.load("cpi/planted"))
+    told = titles(page, page_of(CpiStackExplorer({"mine": fit}), tmp_path / "stack.html"), 2 + len(fit.events))
+    assert {one.split(": ")[0] for one in told} == {f"mine, {part}" for part in ("base", *fit.events, "unattributed")}
+    base = next(one for one in told if one.startswith("mine, base"))
+    assert float(base.split(": ")[1]) == pytest.approx(fit.base, rel=1e-3)
+    assert page.failures == []
 
 
 def test_a_tree_keeps_the_node_that_stands_below_it(page: Any, tmp_path: Path):

@@ -17,6 +17,12 @@ def test_fma_tree_and_explorer(page: Any, lab: Lab):
     trees.last.wait_for(timeout=30_000)
     assert trees.count() == 2
 
+    # The tree opens at its root, not on the paper above it.
+    frame, root = trees.last.locator("xpath=..").bounding_box(), trees.last.locator("[data-node='0']").bounding_box()
+    middle = (root["y"] + root["height"] / 2 - frame["y"]) / frame["height"]
+    assert 0.3 < middle < 0.7, middle
+    assert root["x"] - frame["x"] < 20
+
     # A click on a node says which rows reach it; the arrow keys go on from there.
     view = page.locator(".pk-view", has=page.locator(".pk-tree-svg")).first
     view.scroll_into_view_if_needed()

@@ -221,7 +221,7 @@ def test_counts_that_agree_in_every_interval_are_one_counter(columns):
     columns["some-other-name"] = columns["branch-misses"] + np.arange(120) % 2
     fit = QUICK.fit(samples_of(columns))
     assert "some-other-name" not in fit.events
-    assert told(fit, "some-other-name counts what branch-misses counts, under another name")
+    assert told(fit, "some-other-name counts as many as branch-misses within 1%")
 
 
 @pytest.mark.parametrize(("penalty", "verdict"), [(15.0, "supported"), (36.0, "uncertain")])
@@ -329,3 +329,19 @@ def test_the_interval_of_a_sum_that_alone_is_known_is_that_of_its_draws():
     ((i, j, low, high),) = inseparable(np.column_stack([first, total - first]), 0.95)
     assert (i, j) == (0, 1)
     assert (low, high) == pytest.approx((0.6 - 1.96 * 0.02, 0.6 + 1.96 * 0.02), abs=0.003)
+
+
+def test_a_message_of_many_events_tells_some_of_what_was_left_out():
+    """Fifty sentences followed the reason, and said of independent events of steady counts that they were one."""
+    rng = np.random.default_rng(1)
+    steady = {f"steady.{k}": rng.poisson(1e5, 30) for k in range(60)}
+    others = {f"event.{k}": rng.integers(10, 9_000, 30) for k in range(40)}
+    work = {"cycles": rng.integers(400_000, 900_000, 30), "instructions": np.full(30, 1_000_000)}
+    frame = pd.DataFrame(work | steady | others)
+    table = frame.melt(var_name="event", value_name="count", ignore_index=False).reset_index(names="interval")
+    samples = pk.Samples.from_counts(table.assign(run="a"))
+    with pytest.raises(DataError, match="And 53 more like these") as caught:
+        pk.CpiStack(resamples=0).fit(samples)
+    assert "steady.1 counts as many as steady.0 within 1%" in str(caught.value)
+    assert "under another name" not in str(caught.value)
+    assert len(str(caught.value)) < 1_200

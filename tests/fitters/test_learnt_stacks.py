@@ -3,12 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.bottlenecks.features import NAMES
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.fitters.bottlenecks.stacks import shares_of, stacks_of
+from perfkit.plots.bottlenecks import plot_learnt_stacks
+from perfkit.plots.cpi_stack import BASE_COLOUR
+from perfkit.plots.style import AREA_COLOURS
 from perfkit.scoring.evidence import COMPONENTS
 
 KNOWN = ("branchy", "pointer-chase", "divider")
@@ -119,6 +124,17 @@ def test_time_must_be_in_cycles_and_instructions_must_be_counted():
     none = pk.Samples.from_frame(table, kind="measured", time_event="cycles", work_event="instructions")
     with pytest.raises(DataError, match="count instructions"):
         model.stacks(none)
+
+
+def test_the_parts_have_the_colours_of_fitted_stacks_and_areas(stacks):
+    """The base was blue and memory brown; in the stack of a fit and in a ranking they are grey and green."""
+    drawn = plot_learnt_stacks(stacks, Figure().subplots())
+    bars = [to_hex(group.patches[0].get_facecolor()).upper() for group in drawn.containers]
+    colours = dict(zip(stacks.components, bars, strict=True))
+    assert colours["base"] == to_hex(BASE_COLOUR).upper()
+    assert colours["memory"] == AREA_COLOURS["memory"].upper()
+    assert colours["misprediction"] == AREA_COLOURS["bad speculation"].upper()
+    assert len(set(bars)) == len(bars)
 
 
 def test_an_unknown_run_is_named(stacks):

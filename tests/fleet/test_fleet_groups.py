@@ -181,7 +181,7 @@ def test_a_planted_change_is_found_where_it_was_planted(tmp_path, same):
     fleet = open_samples(tmp_path, paths="{version}-{processor}.parquet")
     changes = pk.fleet_changes(fleet, "version", "v1", "v2", by="processor")
     assert set(changes.found["processor"]) == {"zen4"}
-    assert "cycles per instructions" in set(changes.found["quantity"])
+    assert "cycles per instruction" in set(changes.found["quantity"])
     assert changes.table["paired"].all() == same
     assert "zen4" in changes.summary()
 
@@ -228,7 +228,7 @@ def test_a_printed_change_is_that_of_the_figures_beside_it(tmp_path):
     changes = pk.fleet_changes(fleet, "version", "v1", "v2")
     row = changes.found.iloc[0]
     assert row["change"] == pytest.approx(row["after"] / row["before"] - 1) == pytest.approx(2.0)
-    assert "branch-misses per instructions +200.0% (+200.0% to +200.0%)" in changes.summary()
+    assert "branch-misses per instruction +200.0% (+200.0% to +200.0%)" in changes.summary()
 
 
 def test_alarms_in_clean_fleets_are_as_rare_as_the_rate_says():

@@ -7,6 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.plots import cpi_stack as plots
+from perfkit.plots.style import ACCENT, SERIES
 
 mpl.use("Agg")
 
@@ -121,3 +122,30 @@ def test_the_other_pictures_draw_every_interval_and_part(fit):
 def test_colours_tell_events_apart():
     palette = plots.colours([f"e{i}" for i in range(20)])
     assert len(set(palette.values())) == 22
+
+
+@pytest.mark.parametrize(("form", "other"), [("ipc", "CPI form"), ("cpi", "IPC form")])
+def test_the_two_forms_have_the_names_and_colours_of_the_explorer(fit, form, other):
+    """The picture said "the other form", in red; the explorer beside it names the form, in dark orange."""
+    ax = plots.plot_penalties(fit.refit(form=form))
+    drawn = {line.get_label(): mpl.colors.to_hex(line.get_color()).upper() for line in ax.lines}
+    assert drawn == {f"{form.upper()} form": SERIES[0], other: ACCENT}
+
+
+def test_the_figure_of_a_stack_stands_above_the_whisker_of_a_base_that_takes_all():
+    """The whisker struck through the CPI's figure and ran out of the picture at the top."""
+    rng = np.random.default_rng(2)
+    counts = {
+        "cycles": rng.integers(600_000, 1_600_000, 40),
+        "instructions": 1_000_000,
+        "loads": rng.integers(1, 99, 40),
+    }
+    table = pd.DataFrame(counts).melt(var_name="event", value_name="count", ignore_index=False)
+    samples = pk.Samples.from_counts(table.reset_index(names="interval").assign(run="a"))
+    fit = pk.CpiStack(resamples=50).fit(samples)
+    high = float(fit.intervals_of(fit.component_draws)[1]["base"])
+    assert high > fit.cpi
+    ax = fit.plot()
+    figure = next(text for text in ax.texts if text.get_text() == f"{fit.cpi:.3f}")
+    assert figure.xy[1] >= high
+    assert ax.get_ylim()[1] > high

@@ -1,9 +1,11 @@
 import math
 import time
 
+import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
-from perfkit.plots.style import abbreviate, area_colour, distinct, fitted, kind_note, short
+from perfkit.plots.style import SERIES, _luminance, abbreviate, area_colour, distinct, fitted, kind_note, short
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,16 @@ def test_data_that_was_not_measured_says_so():
     assert kind_note("measured") == ""
     assert "GENERATED" in kind_note("generated")
     assert "MIXED" in kind_note("mixed (generated, measured)")
+
+
+def test_lines_beside_each_other_are_seen_on_white_and_on_a_dark_page():
+    """The fifth and the sixth were pale on white (2.3); no shipped picture had so many lines."""
+    dark = _luminance(np.full(3, 0x11 / 255))
+    for colour in SERIES:
+        light = _luminance(np.array(to_rgb(colour)))
+        assert 1.05 / (light + 0.05) > 2.98, colour
+        assert (light + 0.05) / (dark + 0.05) > 2.98, colour
+    assert len(set(SERIES)) == len(SERIES)
 
 
 def test_unknown_areas_are_grey():

@@ -1,8 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import perfkit as pk
+from perfkit.plots.samples import plot_over_time, plot_throughput
 from perfkit.plots.time_axis import TimeAxis
 
 
@@ -100,3 +102,15 @@ def test_a_line_is_broken_where_nothing_was_measured():
     assert y.tolist() == pytest.approx([1, 2, np.nan, 3, 4, np.nan, 5, 5], nan_ok=True)
     longer = frame.assign(seconds=[1.0, 1.0, 3.0, 1.0, 3.0] * 2)  # a late reading is a long interval, not a gap
     assert np.isfinite(TimeAxis.of(pk.Samples.from_counts(longer)).line(np.arange(5.0))[1]).all()
+
+
+@pytest.mark.parametrize("intervals", [1, 2, 5, 60])
+def test_intervals_have_whole_numbers(intervals):
+    """The axis of a single interval ran from -0.4 to 0.4."""
+    table = {"event": ["a"] * intervals, "interval": range(intervals), "time": 2.0, "work": 1.0, "count": 3.0}
+    samples = pk.Samples.from_frame(pd.DataFrame(table))
+    drawn = (plot_over_time(samples, ["a"]).axes[-1], plot_throughput(samples, Figure().subplots()))
+    for axes in drawn:
+        assert axes.get_xlabel() == "interval (number)"
+        assert all(float(tick).is_integer() for tick in axes.get_xticks())
+        assert len(axes.get_xticks()) >= 1

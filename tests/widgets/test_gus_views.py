@@ -1,14 +1,21 @@
 """The views of Gus's results, without a kernel and without Gus: they draw what they are handed."""
 
+import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 import perfkit as pk
 import perfkit_widgets as pw
 from perfkit.errors import DataError, SettingError
+from perfkit.plots.gus import plot_ladder
+from perfkit.plots.noise import plot_strips
+from perfkit.plots.style import LESS, MORE
 
 
 def ranking(weight: float = 2.0) -> pd.DataFrame:
@@ -145,6 +152,18 @@ def test_a_comparison_shows_causes_lines_and_resources(change):
     assert f"{change.bottlenecks[1]}: B" in view._bars.value
     assert view._choose.value == "resource"
     assert view.picture().axes[0].get_xlabel().splitlines()[0] == "speedup of the simulated run (%)"
+
+
+def test_fewer_and_more_have_the_colours_of_the_pictures(change):
+    """Fewer cycles were blue in the view and green in the picture, and more of them orange and red."""
+    css = (Path(pw.__file__).parent / "static/frame.css").read_text()
+    expected = [re.search(rf"\.pk-{kind}\b[^{{]*{{ background: (#\w+); }}", css).group(1) for kind in ("less", "more")]
+    drawn = change.plot(ax=Figure().subplots())
+    widths = {bar.get_width(): to_hex(bar.get_facecolor()) for bar in drawn.patches}
+    assert {colour for width, colour in widths.items() if width < 0} <= {expected[0].lower()}
+    assert {colour for width, colour in widths.items() if width > 0} <= {expected[1].lower()}
+    assert len(set(widths.values())) > 0
+    assert [expected[0], expected[1]] == [LESS, MORE]
 
 
 def test_figures_per_call_are_called_so(change):
@@ -376,3 +395,34 @@ def test_a_ranking_has_no_colour_that_nothing_explains():
     bars = RankedBars("speedup (%)", 3)
     bars.draw(pd.DataFrame({"resource": ["a", "b"], "x2": [0.5, 0.001]}))
     assert len(set(bars.bars.colors)) == 1
+
+
+def test_causes_and_time_have_the_same_colours_in_every_view_and_picture(frame):
+    """Causes were pink in the listing, blue in the source lines and red in the picture."""
+    heat = dict(re.findall(r"(time|cause): '([\d, ]+)'", (Path(pw.__file__).parent / "static/listing.js").read_text()))
+    expected = {
+        share: to_hex([int(part) / 255 for part in heat[kind].split(", ")])
+        for share, kind in (("time_share", "time"), ("causality", "cause"))
+    }
+    view = pw.SourceView(frame, [0.5, 0.25, 0.25, 0.0])
+    for share, colour in expected.items():
+        view.share = share
+        assert {bar.lower() for bar in view._bars.bars.colors} == {colour}
+        drawn = view.picture().axes[0]
+        assert {to_hex(bar.get_facecolor()) for bar in drawn.patches} == {colour}
+    run = pk.Gus("skylake_x").run(pk.datasets.load("traces/fig1a"))
+    drawn = run.causality().plot(ax=Figure().subplots())
+    assert {to_hex(bar.get_facecolor()) for bar in drawn.patches} == {expected["causality"]}
+
+
+def test_measured_and_simulated_figures_have_the_same_colours_everywhere():
+    """A ladder drew the simulated bars in the blue of what is measured in the curves of noise."""
+    columns = {"simulated": "simulated", "measured": "measured", "published": "published"}
+    ladder = plot_ladder(pd.DataFrame({name: [10.0, 20.0] for name in columns}), columns, Figure().subplots())
+    bars = {group.get_label(): to_hex(group.patches[0].get_facecolor()) for group in ladder.containers}
+    noise = plot_strips(pk.datasets.load("noise/zen4/additions"))
+    lines = {line.get_label().split(" ")[0].lower(): to_hex(line.get_color()) for line in noise.axes[0].lines}
+    assert bars["measured"] == lines["measured"]
+    assert bars["simulated"] == lines["simulated"]
+    other = plot_ladder(pd.DataFrame({"a": [1.0], "b": [2.0]}), {"a": "one", "b": "other"}, Figure().subplots())
+    assert len({to_hex(group.patches[0].get_facecolor()) for group in other.containers}) == 2, "other names differ, too"

@@ -7,6 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.plots.extended_roofline import COLOURS
+from perfkit.plots.live.grid import live_roofs
 from perfkit.simulators.dag.measures import Schedule
 from perfkit_widgets import RooflineView, ScheduleView
 from perfkit_widgets.roof_labels import MOST, name_of, spread
@@ -40,6 +41,26 @@ def test_roofs_and_point_are_the_rooflines(view):
     assert view._point.y.tolist() == [roofline.performance]
     assert view.table()["label"].tolist() == [r.label for r in roofline.roofs]
     assert view.png().startswith(b"\x89PNG")
+
+
+def test_overlaps_lie_below_the_roofs_that_they_join(view):
+    """A grey overlap covered the blue latency that hits the point."""
+    kinds = {view._marks[roof.label]: roof.kind for roof in view.roofline.roofs}
+    drawn = [kinds[mark] == "overlap" for mark in view._figure.marks if mark in kinds]
+    assert sorted(drawn, reverse=True) == drawn
+    assert True in drawn
+    assert False in drawn
+
+
+def test_live_roofs_say_the_units_of_their_sliders(dag):
+    core = pk.DagCore.sandy_bridge_erm()
+
+    def reschedule(**changes):
+        return pk.DagScheduler(core.replace(**changes)).run(dag).roofline()
+
+    sliders = {"rs": (4, 54), "latency_A": (1, 3), "fetch": (4, 8)}
+    axes = live_roofs(reschedule(), reschedule, sliders).head["axes"]
+    assert [axis["about"] for axis in axes] == ["core: 54 entries", "core: 3 cycles", "core: 4 per cycle"]
 
 
 def test_sliders_begin_at_the_core(view):

@@ -173,3 +173,15 @@ def test_a_handle_that_would_leave_no_interval_goes_back():
     numbered._bar._slider.set_state({"value": [1, 1]})
     assert numbered.selected().n_intervals == 1
     assert "intervals 1 to 1: 1 interval," in numbered._head.value
+
+
+@pytest.mark.parametrize("intervals", [1, 3, 60])
+def test_strips_number_whole_intervals(intervals):
+    """A single interval had an axis of 0.2, 0.4 and so on."""
+    table = {"event": ["a"] * intervals, "interval": range(intervals), "time": 2.0, "work": 1.0, "count": 3.0}
+    view = SamplesExplorer(pk.Samples.from_frame(pd.DataFrame(table)))
+    strips = [view._bar.figure, *(strip["box"].children[1] for strip in view._strips)]
+    assert len(strips) == 3
+    for axis in (strip.axes[0] for strip in strips):
+        assert len(axis.tick_values) >= 1
+        assert all(float(tick).is_integer() for tick in axis.tick_values)

@@ -2,10 +2,12 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import perfkit as pk
 import perfkit_widgets as pw
 from perfkit.errors import SettingError
+from perfkit.plots.studies import plot_lines
 
 mpl.use("Agg")
 
@@ -152,3 +154,19 @@ def test_long_names_lose_their_middle_in_nodes_and_on_axes():
     texts = list(view._line_axes[0].tick_labels.values())
     assert "short" in texts
     assert all(len(text) < 30 for text in texts)
+
+
+def test_a_line_has_the_colour_of_the_picture_beside_it(view, table):
+    """The static lines and the explorer's had two palettes."""
+    view.x, view.by = "N", "layout"
+    shown = [mark.colors[0].lower() for mark in view._series if mark.visible]
+    drawn = plot_lines(table, "N", "t", ["layout"], ax=Figure().subplots())
+    assert [mpl.colors.to_hex(line.get_color()) for line in drawn.lines] == shown
+
+
+def test_thirty_lines_are_all_drawn_and_told_apart():
+    many = pd.DataFrame(
+        {"x": [1, 2] * 30, "y": np.arange(60.0), "kind": np.repeat([f"k{i:02d}" for i in range(30)], 2)}
+    )
+    lines = plot_lines(many, "x", "y", ["kind"], ax=Figure().subplots()).lines
+    assert len({(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}) == 30

@@ -108,7 +108,7 @@ class BottleneckExplorer(Explorer):
         strip = figures.figure(
             [self._over_time], [across, up], height=198, margin={"left": 64, "right": 14, "top": 8, "bottom": 46}
         )
-        figures.set_range(across, *self._bar.whole)
+        figures.set_range(across, *self._bar.whole, whole=self.timeline.unit == "intervals")
         figures.set_range(up, 0.0, 100.0)
         self._strip_title = widgets.HTML()
         self._downloads = Downloads(self, "bottlenecks")

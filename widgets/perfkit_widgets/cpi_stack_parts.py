@@ -33,12 +33,14 @@ class StackBars(widgets.VBox):
             y=np.zeros((len(self._parts), len(names))),
             scales=scales,
             type="stacked",
+            labels=["base", *events, "unattributed"],
             colors=[palette[p] for p in self._parts],
             stroke=figures.INK,
             padding=0.35,
             interactions={"click": "select", "hover": "tooltip"},
             tooltip=self._told,
-            selected_style={"stroke-width": "2.5px"},
+            # A lone bar is always the chosen one; a broad edge hides thin parts.
+            selected_style={"stroke-width": "1.5px" if len(self._names) > 1 else "0.5px"},
             unselected_style={"stroke-width": "0.5px"},
         )
         self.bars.on_hover(lambda _, target: self._tell(target.get("data", {})))

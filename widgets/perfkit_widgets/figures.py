@@ -41,15 +41,15 @@ def label_of(value: float) -> str:
 
 
 def log_ticks(low: float, high: float, at_most: int = 8) -> np.ndarray:
-    """Return tick positions for a logarithmic axis: 1, 2, 5 steps over up to two decades, powers of ten over more."""
+    """Return tick positions for a logarithmic axis: powers of ten where there are three, 1, 2, 5 steps over less."""
     first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
     decades = np.array([float(f"1e{k}") for k in range(first, last + 1)])
-    if last - first <= 2:
+    inside = decades[(decades >= low * 0.999) & (decades <= high * 1.001)]
+    if last - first <= 2 or len(inside) <= 2:
         steps = np.sort(np.concatenate([decades, 2 * decades, 5 * decades]))
         steps = steps[(steps >= low * 0.999) & (steps <= high * 1.001)]
         return steps if len(steps) > 2 else linear_ticks(low, high, 5)  # one number alone is no scale
     every = -(-len(decades) // at_most)
-    inside = decades[(decades >= low * 0.999) & (decades <= high * 1.001)]
     return inside[::every]
 
 
@@ -78,15 +78,22 @@ def axis(scale: Any, side: str, label: str = "", **kwargs: Any) -> bq.Axis:
 
 
 def set_range(
-    ax: bq.Axis, low: float, high: float, extra: dict[float, str] | None = None, *, last: float | None = None
+    ax: bq.Axis,
+    low: float,
+    high: float,
+    extra: dict[float, str] | None = None,
+    *,
+    last: float | None = None,
+    whole: bool = False,
 ) -> None:
     """Set an axis to a range, with ticks to match; ``extra`` adds ticks with texts of their own.
 
-    Beyond ``last`` there are no ticks: only names stand there.
+    Beyond ``last`` there are no ticks: only names stand there. ``whole``: there are no parts of a number.
     """
     extra = extra or {}
     log = isinstance(ax.scale, bq.LogScale)
     ticks = log_ticks(low, last or high) if log else linear_ticks(low, last or high)
+    ticks = ticks[ticks == np.round(ticks)] if whole else ticks
     ticks = np.array([t for t in ticks if not any(_near(t, e, low, high, log) for e in extra)])
     labels = {_js(t): label_of(t) for t in ticks} | {_js(t): text for t, text in extra.items()}
     set_ticks(ax, float(low), float(high), np.sort(np.array([*ticks, *extra], dtype="float64")), labels)
@@ -145,15 +152,21 @@ def ranking(label: str, tooltip: Any = None) -> tuple[bq.Bars, bq.Axis, bq.Axis]
     return bars, axis(scales["x"], "left", grid_lines="none"), axis(scales["y"], "bottom", label, label_location="end")
 
 
-def set_bars(bars: bq.Bars, names: Sequence[str], values: np.ndarray, colours: Sequence[str] = ()) -> None:
-    """Give horizontal bars names and lengths, from the top.
+def set_bars(
+    bars: bq.Bars,
+    names: Sequence[str],
+    values: np.ndarray,
+    colours: Sequence[str] = (),
+    whole: Sequence[str] = (),
+) -> None:
+    """Give horizontal bars names and lengths, from the top; `whole`: those that were cut, for saved pages.
 
     bqplot compares the names of an axis as sets: bars whose names are as before and stand in another order would stay
     where they were. So the order is told; a scale that is reversed, too, would turn it over in pages without a server.
     """
     bars.scales["x"].domain = list(names)[::-1]
     with bars.hold_sync():
-        bars.x, bars.y = list(names), values
+        bars.x, bars.y, bars.labels = list(names), values, list(whole or names)
         if colours:
             bars.colors = list(colours)
 

@@ -10,7 +10,15 @@ import numpy as np
 import traitlets
 
 from perfkit.errors import SettingError
-from perfkit.plots.extended_roofline import COLOURS, GREY, colour, intensities, plot_extended_roofline, type_name
+from perfkit.plots.extended_roofline import (
+    COLOURS,
+    GREY,
+    colour,
+    intensities,
+    plot_extended_roofline,
+    type_name,
+    unit_of,
+)
 from perfkit.plots.style import ROOF
 from perfkit_widgets import figures
 from perfkit_widgets.base import Explorer, heading, keys, kind_html, own_axes
@@ -32,7 +40,6 @@ _STYLES = {
     "stall": "dotted",
     "overlap": "solid",
 }
-_BUFFERS = ("rs", "rob", "lb", "sb", "lfb")
 
 
 class RooflineView(Explorer):
@@ -157,7 +164,7 @@ class RooflineView(Explorer):
             made[name] = widgets.SelectionSlider(
                 options=[(f"{value:g}", value) for value in sorted({*allowed, now})],
                 value=now,
-                description=name + _unit(name),
+                description=f"{name} ({unit_of(name)})" if unit_of(name) else name,
                 style={"description_width": "210px"},
                 layout={"width": "420px"},
             )
@@ -201,7 +208,10 @@ class RooflineView(Explorer):
         for label, mark in self._marks.items():
             if label not in shown:
                 mark.visible = False
-        marks = [*self._marks.values(), *self._labels.marks, self._point]
+        # Below the others: an overlap bends from one roof of its two to the other, and would cover both.
+        under = {roof.label for roof in roofline.roofs if roof.kind == "overlap"}
+        roofs = [self._marks[label] for label in sorted(self._marks, key=lambda label: label not in under)]
+        marks = [*roofs, *self._labels.marks, self._point]
         if len(marks) != len(self._figure.marks):
             self._figure.marks = marks
         point = roofline.intensity if math.isfinite(roofline.intensity) else float(x[-1])
@@ -259,14 +269,6 @@ class RooflineView(Explorer):
         styles = "issue dashed, latency dash-dotted, stalls dotted; thick where a roof hits the point"
         entries = {name: (shade, "line") for shade, name in known.items() if shade in drawn}
         self._legend.value = f"{keys(entries)}<span class='pk-muted'>{styles}</span>"
-
-
-def _unit(parameter: str) -> str:
-    """Return the unit of a core's parameter, as it stands behind its name."""
-    kind = parameter.partition("_")[0]
-    if kind == "latency":
-        return " (cycles)"
-    return " (per cycle)" if kind in ("fetch", "throughput") else " (entries)" if parameter in _BUFFERS else ""
 
 
 def _named(roof: Any) -> str:

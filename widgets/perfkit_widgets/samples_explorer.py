@@ -168,7 +168,7 @@ class SamplesExplorer(Explorer):
         across = figures.axis(scales["x"], "bottom", position_label(self.timeline))
         up = figures.axis(scales["y"], "left")
         fig = figures.figure([mark], [across, up], height=138, margin={"left": 64, "right": 14, "top": 8, "bottom": 42})
-        figures.set_range(across, *self._bar.whole)
+        figures.set_range(across, *self._bar.whole, whole=self.timeline.unit == "intervals")
         title = widgets.HTML()
         return {"mark": mark, "up": up, "title": title, "box": widgets.VBox([title, fig], layout={"width": "100%"})}
 

@@ -11,6 +11,7 @@ import traitlets
 
 from perfkit.errors import DataError, SettingError
 from perfkit.plots.gus import source_lines
+from perfkit.plots.style import SHARE_COLOURS
 from perfkit_widgets.base import Downloads, Explorer, heading, kind_html
 from perfkit_widgets.ranked_bars import RankedBars
 
@@ -127,7 +128,9 @@ class SourceView(Explorer):
         shown = self.table().head(self._top)
         self._rows = {self._name(row): int(place) for place, row in shown.iterrows()}
         self._bars.draw(
-            pd.DataFrame({"resource": list(self._rows), "share": shown[self.share].to_numpy()}), _LABELS[self.share]
+            pd.DataFrame({"resource": list(self._rows), "share": shown[self.share].to_numpy()}),
+            _LABELS[self.share],
+            SHARE_COLOURS[self.share],
         )
         self._tell()
         self._downloads.refresh()

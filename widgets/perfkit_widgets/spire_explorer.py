@@ -254,7 +254,8 @@ class SpireExplorer(Explorer):
         limit = 1.06 * float(np.nanmax([*bounds, measured, *spread[:, 1], 1e-12]))
         names = distinct(self._shown, figures.NAMES - 14 - _NUMBER)
         labels = [f"{i + 1}. {name}" for i, name in enumerate(names)]
-        figures.set_bars(self._bars, labels, bounds, [area_colour(a) for a in areas])
+        whole = [f"{i + 1}. {event}" for i, event in enumerate(self._shown)]
+        figures.set_bars(self._bars, labels, bounds, [area_colour(a) for a in areas], whole)
         figures.set_range(self._bounds, 0.0, limit)
         figures.set_xy(self._measured, np.array([measured, measured]), np.array([0.0, 1.0]))
         _draw_spreads(self._spreads, spread)

@@ -176,7 +176,7 @@ class StudyExplorer(Explorer):
         self._across = figures.axis(scale, "bottom", with_unit(self.target))
         self._up = figures.axis(counts, "left", "configurations (count)")
         self._bars = figures.line(
-            {"x": scale, "y": counts}, CLOUD, 1, fill="bottom", fill_opacities=[0.7], fill_colors=[CLOUD]
+            {"x": scale, "y": counts}, CLOUD, 1, fill="inside", fill_opacities=[0.7], fill_colors=[CLOUD]
         )
         self._handles = figures.bq.Scatter(
             x=np.array([0.0]), y=np.array([0.0]), scales={"x": scale, "y": counts}, colors=[ACCENT], default_size=110,
@@ -214,7 +214,7 @@ class StudyExplorer(Explorer):
         margin = {"left": 110, "right": 12, "top": 6, "bottom": 46}
         figure = figures.figure([self._ranked], axes, height=90 + 30 * len(self.features), margin=margin)
         self._rank_note = widgets.HTML()
-        shown = [widgets.HTML('<div class="pk-title">What decides</div>'), figure, self._rank_note]
+        shown = [widgets.HTML('<div class="pk-title">What decides, to a random forest</div>'), figure, self._rank_note]
         return widgets.VBox(shown if self._rank is not None else [], layout={"flex": "1 1 330px", "min_width": "0px"})
 
     def _lines(self) -> Any:
@@ -222,8 +222,8 @@ class StudyExplorer(Explorer):
         self._line_axes = (figures.axis(scale, "bottom", ""), figures.axis(up, "left", with_unit(self.target)))
         self._series = [
             figures.line(
-                {"x": scale, "y": up}, (*SERIES, "#555555", "#8C6BB1")[i % 8], 2,
-                "solid" if i < 8 else "dashed", marker="circle", marker_size=30,
+                {"x": scale, "y": up}, SERIES[i % len(SERIES)], 2,
+                "solid" if i < len(SERIES) else "dashed", marker="circle", marker_size=30,
             )
             for i in range(_MOST_LINES)
         ]  # fmt: skip

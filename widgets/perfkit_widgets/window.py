@@ -96,7 +96,7 @@ class TimeWindow(widgets.VBox):
         borders = figures.line(scales, CLOUD, 1, "dashed")
         _draw_borders(borders, timeline, top)
         across, up = figures.axis(scales["x"], "bottom", position_label(timeline)), figures.axis(scales["y"], "left")
-        figures.set_range(across, *self.whole)
+        figures.set_range(across, *self.whole, whole=timeline.unit == "intervals")
         figures.set_range(up, 0, top)
         self.brush = figures.bq.interacts.BrushIntervalSelector(scale=scales["x"], marks=[mark], color="#D55E00")
         margin = {"left": 64, "right": 14, "top": 8, "bottom": 42}

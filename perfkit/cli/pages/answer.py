@@ -241,23 +241,28 @@ def drawn(result: Any, *, tall: bool = False, **options: Any) -> bytes:
     return out.getvalue()
 
 
+def _number(count: str, plural: str) -> tuple[str, str]:
+    """Return a number and what it is of, which may be one."""
+    return count, plural.removesuffix("s") if count == "1" else plural
+
+
 # ------------------------------------------------------------------ the templates
 
 
 def of_exploration(found: "Exploration", tried: "Sequence[Tried]") -> AnswerPage:
     """Return the first look at dumps."""
-    usable = [t for t in tried if t.trust != "not applicable" and hasattr(t.result, "plot")]
-    order = {"supported": 0, "uncertain": 1, "unsupported": 2}
-    best = min(usable, key=lambda t: order[t.trust], default=None)
+    # The picture is the headline's, or of another method that may be believed; never of one that may not.
+    usable = [t for t in tried if t.trust in ("supported", "uncertain") and hasattr(t.result, "plot")]
+    best = min(usable, key=lambda t: (t.finding not in found.headline, t.trust != "supported"), default=None)
     several = len(found.compared) > 1
     picture = drawn(found) if several or best is None else drawn(best.result)
     cpi = found.compared["time per work"].dropna()
     numbers = [
         (f"{1 / cpi.mean():.3g}" if len(cpi) == 1 else f"{cpi.min():.3g} to {cpi.max():.3g}",
          "work per time (IPC)" if len(cpi) == 1 else "time per work of the runs"),
-        (found.facts["intervals"].partition(", ")[0], "intervals"),
-        (found.facts["events"].partition(":")[0], "events"),
-    ] if len(cpi) else [(found.facts["events"].partition(":")[0], "events")]  # fmt: skip
+        _number(found.facts["intervals"].partition(", ")[0], "intervals"),
+        _number(found.facts["events"].partition(":")[0], "events"),
+    ] if len(cpi) else [_number(found.facts["events"].partition(":")[0], "events")]  # fmt: skip
     trusts = [t.trust for t in tried if t.finding and t.finding in found.headline]
     return AnswerPage(
         f"First look: {found.facts['files']} ({found.kind} data)",

@@ -114,7 +114,7 @@
     const main = modules.get('@jupyter-widgets/controls');
     await main.load_ipython_extension();
     const manager = kernel.widget_manager;
-    await manager.set_state(JSON.parse(stateNode.textContent));
+    models = await manager.set_state(JSON.parse(stateNode.textContent));
     for (const node of viewNodes) {
       const view = JSON.parse(node.textContent);
       if (!manager.has_model(view.model_id)) continue; // its static picture stays
@@ -142,8 +142,14 @@
       view.prepend(line);
     }
   };
-  // A bar's name and value, which a kernel would write into a tooltip.
-  const told = ({ x, y }) => `${x}: ${Number(y.toPrecision(4))}`;
+  // A bar's whole name, or its place and which part of it this is, and its value: what a kernel would write into a tooltip.
+  let models = [];
+  const told = (datum) => {
+    const of = models.find((one) => one.mark_data?.some?.(({ values }) => values?.includes(datum)));
+    const names = of?.get('labels') ?? [], { x, y, index, subIndex } = datum;
+    const name = of?.mark_data[0].values.length > 1 ? [x, names[subIndex]].filter(Boolean).join(', ') : (names[index] ?? x);
+    return `${name}: ${Number(y.toPrecision(4))}`;
+  };
   const entitle = () => {
     for (const bar of document.querySelectorAll('.pk-view .bqplot rect.bar')) {
       if (bar.__data__?.y == null) continue; // not drawn yet

@@ -77,14 +77,18 @@ def unusable_events(counts: CpiCounts) -> dict[str, str]:
             twin = counts.events[int(np.argmax(alike[j]))]
             out[event] = f"{event} is a fixed multiple of {twin} in every interval; it is left out."
         elif (same := _same_counter(counts, j)) is not None:
-            out[event] = f"{event} counts what {same} counts, under another name; it is left out."
+            out[event] = (
+                f"{event} counts as many as {same} within {_TWIN:.0%}, nearly always, and cannot be told from it; "
+                "it is left out."
+            )
     return out
 
 
 def _same_counter(counts: CpiCounts, j: int) -> str | None:
     """Return the earlier event that counts the same as event ``j`` in nearly every interval.
 
-    Two columns of one counter share its penalty between them as the noise will have it.
+    Two columns of one counter share its penalty between them as the noise will have it; so do two events whose counts
+    hardly vary.
     """
     column = counts.counts[:, j]
     if len(column) < _FEW or column.mean() < _SEEN:

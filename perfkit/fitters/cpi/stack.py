@@ -424,6 +424,7 @@ class CpiComparison(Comparison):
         return cls(load_each(path, CpiFit.load))
 
 
+_REASONS = 6  # of what was left out, that a message tells
 _NUMBERS = ("base", "cpi", "adjusted_r2", "rmse", "f", "p", "alpha")
 
 
@@ -569,7 +570,8 @@ def _components(stack: np.ndarray, counts: CpiCounts) -> np.ndarray:
 
 def _enough(counts: CpiCounts, told: list[str]) -> None:
     n, k = len(counts), len(counts.events)
-    reasons = " ".join(told)
+    more = f" And {len(told) - _REASONS} more like these." if len(told) > _REASONS else ""
+    reasons = " ".join(told[:_REASONS]) + more
     if k == 0:
         raise DataError(f"no event is left to explain the CPI with. {reasons}")
     if n < k + 2:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from perfkit.errors import SettingError
-from perfkit.plots.extended_roofline import COLOURS, GREY
+from perfkit.plots.extended_roofline import COLOURS, GREY, unit_of
 from perfkit.plots.live.packed import LiveModel
 from perfkit.simulators.dag.extended_roofline import NAMES
 
@@ -97,7 +97,7 @@ def live_roofs(
     axes = []
     for name, allowed in sliders.items():
         now = float(getattr(schedule.core, name))
-        axes.append(_axis(name, sorted({*map(float, allowed), now}), now, f"core: {now:g}"))
+        axes.append(_axis(name, sorted({*map(float, allowed), now}), now, f"core: {now:g} {unit_of(name)}".strip()))
     lines = [reschedule(**point) for point in _points(axes, progress)]
     known: dict[tuple[str, str], int] = {}
     roofs = [roof for one in lines for roof in one.roofs]

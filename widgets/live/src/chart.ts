@@ -29,12 +29,14 @@ export function ticks(low: number, high: number, about: number, log = false): nu
     const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
     const step = Math.max(1, Math.ceil((last - first + 1) / about));
     for (let power = first; power <= last; power += step) out.push(10 ** power);
-    if (out.length >= 2) return out;
-    out.length = 0;
+    if (out.length >= 3) return out;
+    const finer: number[] = []; // between two powers nobody reads a height
     for (let power = first - 1; power <= last + 1; power++) {
-      for (const digit of [1, 2, 5]) if (digit * 10 ** power >= low && digit * 10 ** power <= high) out.push(digit * 10 ** power);
+      for (const digit of [1, 2, 5]) if (digit * 10 ** power >= low && digit * 10 ** power <= high) finer.push(digit * 10 ** power);
     }
-    if (out.length >= 2) return out.length > about ? out.filter((_, i) => i % 2 === 0) : out;
+    if (finer.length >= 2 && finer.length <= about) return finer;
+    if (out.length >= 2) return out;
+    if (finer.length >= 2) return finer.filter((_, i) => i % 2 === 0);
     out.length = 0;
   }
   const rough = (high - low) / about || 1, ten = 10 ** Math.floor(Math.log10(rough));

@@ -3,7 +3,7 @@
 // last waited for, back to the window's start, and where its other operands came from.
 const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560, SHOWN = 26, DRAWN = 100_000;
 // Each at least 3:1 on a light and on a dark page.
-const WAIT = '#7F8C99', RUN = '#0072B2', MEMORY = '#009E73', DONE = '#8794A1', ARROW = '#D55E00', OTHER = '#B05A91';
+const WAIT = '#7F8C99', RUN = '#0072B2', MEMORY = '#009E73', DONE = '#8794A1', ARROW = '#D55E00', OTHER = '#B05A91', OUTSIDE = 'rgba(128, 128, 128, 0.16)';
 // Of instructions; the chosen one is drawn in the arrows' colour.
 const COLOURS = ['#0072B2', '#3D98CC', '#009E73', '#7F8FA6', '#8A7CCB', '#4E9A9A', '#908A35', '#6C7A89'];
 
@@ -278,7 +278,7 @@ function render({ model, el }) {
   function missing() {
     const [a, b] = model.get('complete');
     if (b <= a) return;
-    context.fillStyle = 'rgba(128, 128, 128, 0.16)';
+    context.fillStyle = OUTSIDE;
     if (x(a) > gutter()) context.fillRect(gutter(), AXIS, x(a) - gutter(), height);
     if (x(b) < width) context.fillRect(x(b), AXIS, width - x(b), height);
   }
@@ -596,11 +596,12 @@ function render({ model, el }) {
   bar.append(key);
 
   function legend() {
+    const [a, b] = model.get('complete'), some = b > a; // `missing` tells where
     const entries = byResource()
-      ? [['an instruction each', `linear-gradient(to right, ${COLOURS.slice(0, 4).map((c, k) => `${c} ${25 * k}% ${25 * k + 25}%`).join(', ')})`], ['chosen, and what it waited for', ARROW], ['its other operands', OTHER]]
+      ? [['an instruction each', `linear-gradient(to right, ${COLOURS.slice(0, 4).map((c, k) => `${c} ${25 * k}% ${25 * k + 25}%`).join(', ')})`], ['chosen, and what it waited for', ARROW], ['its other operands', OTHER], ...(some ? [['instructions outside of the window work, too', OUTSIDE]] : [])]
       : [['waits', WAIT], ['waits for memory or a stored value', MEMORY], ['executes', RUN], ['waits to retire', DONE], ['was waited for', ARROW], ...(pairs.length ? [['other operands', OTHER]] : [])];
-    if (key.dataset.for === `${byResource()}`) return;
-    key.dataset.for = `${byResource()}`;
+    if (key.dataset.for === `${byResource()} ${some}`) return;
+    key.dataset.for = `${byResource()} ${some}`;
     key.replaceChildren(
       ...entries.map(([label, colour]) => {
         const each = document.createElement('span'), box = document.createElement('i');

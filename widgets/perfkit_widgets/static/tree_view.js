@@ -65,7 +65,7 @@ function render({ model, el }) {
       group.addEventListener("click", () => choose(index));
     });
     // The chosen node is in view, the whole tree where it fits.
-    if (chosen > 0 && chosen < nodes.length) {
+    if (chosen >= 0 && chosen < nodes.length) {
       const [x, y] = middle(nodes[chosen]);
       if (width > box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
       if (height > box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
