@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitError, SettingError, UnavailableError
+from perfkit.names import counted, listed
 
 if TYPE_CHECKING:
     import zipfile
@@ -276,7 +277,7 @@ def check_fields(values: Mapping[str, Any], schema: Mapping[str, Any], path: str
         if isinstance(value, bool) and bool not in wanted:
             fits = False
         if not fits or (number and not math.isfinite(value)):
-            names = " or ".join("null" if k is type(None) else k.__name__ for k in wanted)
+            names = listed(("null" if k is type(None) else k.__name__ for k in wanted), last="or")
             raise FormatError(f"{path}: {what}: expected {name} to be {names}; found {str(value)[:60]!r}")
 
 
@@ -401,7 +402,7 @@ def array_of(
         if kind.hasobject or fortran or any(n < 0 for n in shape) or claims != len(data) - file.tell():
             raise FormatError(f"{path}: {name} says it has shape {shape} of {kind}, which its bytes do not")
         if len(shape) != ndim or (dtype is not None and kind != dtype):
-            wanted = f"{ndim} dimension(s)" + (f" of {dtype}" if dtype is not None else "")
+            wanted = counted(ndim, "dimensions") + (f" of {dtype}" if dtype is not None else "")
             raise FormatError(f"{path}: expected {name} to have {wanted}; found shape {shape} of {kind}")
         return np.frombuffer(data, dtype=kind, offset=file.tell()).reshape(shape).copy()
 

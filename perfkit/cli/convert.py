@@ -10,6 +10,7 @@ from perfkit.cli.output import print_json
 from perfkit.cli.samples import Collect, Cumulative, described, read_dumps
 from perfkit.errors import SettingError
 from perfkit.files import replaced
+from perfkit.names import counted
 
 if TYPE_CHECKING:
     from perfkit.samples.table import Samples
@@ -59,7 +60,7 @@ def convert(
     for note in read.notes:
         typer.echo(f"note: {note}")
     if len(read.problems):
-        typer.echo(f"{len(read.problems)} line(s) could not be used; `perfkit samples --collect` shows them")
+        typer.echo(f"{counted(len(read.problems), 'lines')} could not be used; `perfkit samples --collect` shows them")
 
 
 def _left_out(samples: "Samples") -> list[str]:

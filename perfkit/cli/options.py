@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from perfkit.errors import SettingError
+from perfkit.names import listed
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -133,7 +134,9 @@ def ends_in(*suffixes: str) -> Callable[[typer.Context, Path | None], Path | Non
             # Not --json and the like, which are flags and take no file.
             other = any(named in option.opts and not getattr(option, "is_flag", False) for option in ctx.command.params)
             hint = f"; {named} {path} writes such a file" if other else ""
-            raise typer.BadParameter(f"expected a name that ends in {' or '.join(suffixes)}; found {str(path)!r}{hint}")
+            raise typer.BadParameter(
+                f"expected a name that ends in {listed(suffixes, last='or')}; found {str(path)!r}{hint}"
+            )
         if path.is_dir():
             raise typer.BadParameter(f"expected the name of a file; {str(path)!r} is a folder")
         if not path.parent.is_dir():

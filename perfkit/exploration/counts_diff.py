@@ -10,6 +10,7 @@ import pandas as pd
 from perfkit.errors import PerfkitError, SettingError
 from perfkit.exploration.exploration import per_work
 from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
+from perfkit.names import listed
 from perfkit.readers.open_samples import open_samples
 from perfkit.results import Tabled, draw, labelled, markdown_table
 from perfkit.samples.events import per_unit
@@ -111,7 +112,7 @@ class CountsDiff(Tabled):
             changed = f"no part changed by more than its interval; most {row['part']}, "
         else:
             changed = f"{row['part']} changed most, "
-        told = " and ".join(dict.fromkeys(self.verdicts))
+        told = listed(dict.fromkeys(self.verdicts))
         return f"by CPI stack ({told}): {changed}{row['difference']:+.3g} CPI{within}"
 
     def markdown(self, top: int = 10) -> str:
@@ -238,7 +239,5 @@ def _notes(first: Samples, second: Samples) -> list[str]:
     for name, mine, others in (("A", first, second), ("B", second, first)):
         alone = [event for event in mine.events if event not in set(others.events)]
         if alone:
-            found.append(
-                f"counted in {name} only: {', '.join(alone[:6])}" + (f" and {len(alone) - 6} more" * (len(alone) > 6))
-            )
+            found.append(f"counted in {name} only: {listed(alone, 6)}")
     return found

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.fitters.cpi.checks import same_names
-from perfkit.names import counted
+from perfkit.names import counted, listed
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, mode_cautions, modes, normalise, other_core, per_unit
 from perfkit.samples.table import Samples
@@ -41,7 +41,7 @@ def facts(samples: Samples) -> dict[str, str]:
     """Return what the dump is, in words: files, machine, events, intervals, runs and kind."""
     files = [s for s in dict.fromkeys(samples.runs["source"]) if s]
     events = samples.events
-    shown = ", ".join(events[:_SHOWN]) + (f" and {len(events) - _SHOWN} more" if len(events) > _SHOWN else "")
+    shown = listed(events, _SHOWN)
     seconds = _seconds(samples)
     length = f", {seconds[0]:.4g} s in all, {seconds[1]:.3g} s the median interval" if seconds else ""
     of_axes = {modes(e) for e in (samples.time_event, samples.work_event) if e != "seconds"}
@@ -135,7 +135,7 @@ def quality(samples: Samples) -> list[str]:
     if clocks:
         told.append(f"{_names(clocks)} count time or slots: read, and never ranked or fitted")
     if len(samples.problems):
-        told.append(f"{len(samples.problems):,} line(s) could not be used; samples.problems lists them")
+        told.append(f"{counted(len(samples.problems), 'lines')} could not be used; samples.problems lists them")
     return told
 
 
@@ -213,7 +213,7 @@ def _missing(samples: Samples) -> list[str]:
 
 def _few(samples: Samples) -> list[str]:
     n = samples.n_intervals
-    return [f"{n} interval(s) only: what is fitted to so few may be chance"] if n < FEW else []
+    return [f"{counted(n, 'intervals')} only: what is fitted to so few may be chance"] if n < FEW else []
 
 
 def _phases(samples: Samples) -> list[str]:
@@ -251,5 +251,4 @@ def _seconds(samples: Samples) -> tuple[float, float] | None:
 
 
 def _names(names: Sequence[str], most: int = 4) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more
+    return listed(names, most)

@@ -29,6 +29,7 @@ from perfkit.machine.forms import InstructionForm
 from perfkit.machine.layers import COMPLETE, LAYERS, Layer, Row
 from perfkit.machine.measured_forms import form_layers
 from perfkit.machine.overlays import overlay, read_overlay
+from perfkit.names import listed
 from perfkit.trace import aarch64 as decode_aarch64
 from perfkit.trace import x86 as decode
 
@@ -267,7 +268,7 @@ class Coverage:
         """Warn of the forms that no table knows, by name."""
         if unknown := self.unknown:
             share = self.shares["class default"]
-            names = ", ".join(list(unknown)[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
+            names = listed(unknown, 8)
             warnings.warn(
                 f"{self.core}: no table knows {names} ({share:.1%} of the executed instructions); the default of "
                 f"their class stands in{f' ({self.note})' if self.note else ''}. Give figures as overrides, by perfkit "

@@ -133,7 +133,7 @@ def _left_out(grid: Grid, drop: set[int], labels: Sequence[str | None], report: 
     keep[sorted(drop)] = False
     lines = np.asarray(grid.lines)
     named = ", ".join(dict.fromkeys(str(labels[i] or f"line {lines[i]}") for i in sorted(drop)))
-    report.left_out(lines[~keep].tolist(), f"that sum up the others, left out ({named[:80]})", "row(s)")
+    report.left_out(lines[~keep].tolist(), f"with sums of the others, left out ({named[:80]})", "rows")
     return grid.only(keep)
 
 

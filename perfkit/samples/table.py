@@ -17,7 +17,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
-from perfkit.names import counted
+from perfkit.names import counted, listed
 from perfkit.results import KINDS, Kind, Summarised, draw, drawn
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, normalise, per_unit
 
@@ -292,9 +292,8 @@ class Samples(Summarised):
             )
         ]
         if len(t):
-            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
             rate = f"{self.throughput():.4g} {per_unit(self.work_event, self.time_event)}"
-            lines.append(f"{rate} over all of {', '.join(names[:4])}{more}")
+            lines.append(f"{rate} over all of {listed(names, 4)}")
             missing, shared = float(t["count"].isna().mean()), float(t["running"].mean())
             known = "" if np.isnan(shared) else f"; counted {shared:.0%} of the time on average (multiplexing)"
             lines.append(f"{missing:.1%} of the samples are missing{known}")
@@ -304,7 +303,7 @@ class Samples(Summarised):
 
     def _axes_counted(self) -> str:
         own = [e for e in (self.time_event, self.work_event) if e in self.table["event"].cat.categories]
-        return f" (samples of {' and '.join(dict.fromkeys(own))} included)" if own else ""
+        return f" (samples of {listed(dict.fromkeys(own))} included)" if own else ""
 
     @overload
     def plot(self, *, ax: "Axes | None" = ...) -> "Axes": ...
@@ -589,7 +588,7 @@ def _check_head(head: Mapping[str, Any], columns: Sequence[str], name: str) -> N
     check_fields(head, fields, name, "the description of samples")
     lacking = set(COLUMNS) - set(columns) - set(head.get("empty", ()))
     if lacking:
-        raise FormatError(f"{name}: samples without their column(s) {', '.join(sorted(lacking))}")
+        raise FormatError(f"{name}: samples without {listed(sorted(lacking))} among their columns")
     if head["version"] > _FORMAT_VERSION:
         raise FormatError(
             f"{name}: samples of format version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}. "
@@ -726,9 +725,7 @@ def _as_interval(values: pd.Series) -> np.ndarray:
 def _rows(bad: "pd.Series | np.ndarray", at_most: int = 5) -> str:
     """Name the rows (by position) in which ``bad`` holds."""
     where = np.flatnonzero(np.asarray(bad))
-    shown = ", ".join(map(str, where[:at_most]))
-    more = f" and {len(where) - at_most:,} more" if len(where) > at_most else ""
-    return f"row{'s' if len(where) > 1 else ''} {shown}{more}"
+    return f"row{'s' if len(where) > 1 else ''} {listed(where, at_most)}"
 
 
 def _refuse_missing(table: pd.DataFrame) -> None:

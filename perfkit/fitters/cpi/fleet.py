@@ -22,6 +22,7 @@ from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_piece
 from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, spread_of
 from perfkit.fitters.cpi.verdict import verdict_of
+from perfkit.names import counted
 from perfkit.results import Tabled, draw, kinds_of, labelled
 from perfkit.samples.events import normalise
 from perfkit.samples.fleet import Fleet, groups_of
@@ -157,8 +158,8 @@ class FleetStacks(Tabled):
             of = parts[parts["group"] == group.group]
             most = of.loc[of["component"].idxmax()]
             lines.append(
-                f"{group.group}: CPI {group.cpi:.4f}, mostly {most['part']} {most['component']:.3f}; {group.machines} "
-                f"machine(s); verdict: {group.verdict}"
+                f"{group.group}: CPI {group.cpi:.4f}, mostly {most['part']} {most['component']:.3f}; "
+                f"{counted(group.machines, 'machines')}; verdict: {group.verdict}"
             )
         more = [f"and {len(cpi) - 4} more"] if len(cpi) > 4 else []
         return "\n".join([*lines, *more, *self.notes[:2]])
