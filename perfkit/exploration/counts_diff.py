@@ -12,7 +12,7 @@ from perfkit.exploration.exploration import per_work
 from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
 from perfkit.names import listed
 from perfkit.readers.open_samples import open_samples
-from perfkit.results import Tabled, draw, labelled, markdown_table
+from perfkit.results import Tabled, draw, joint_kind, labelled, markdown_table
 from perfkit.samples.events import per_unit
 from perfkit.samples.table import Samples, expect_samples
 
@@ -70,8 +70,7 @@ class CountsDiff(Tabled):
     @property
     def kind(self) -> str:
         """What the data are; ``mixed (...)`` where the two dumps are of different kinds."""
-        kinds = sorted(set(self.kinds))
-        return kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        return joint_kind(self.kinds)
 
     @property
     def unit(self) -> str:

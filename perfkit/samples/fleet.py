@@ -18,7 +18,7 @@ import pandas as pd
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import existing, json_object, reading, replaced
 from perfkit.names import counted, did_you_mean
-from perfkit.results import Summarised, answering, draw
+from perfkit.results import Summarised, answering, draw, joint_kind
 from perfkit.samples.parts import Intervals, Part, load_part, load_rows, part_of, rows_of
 from perfkit.samples.table import Samples
 from perfkit.workers.in_order import Progress, in_order
@@ -119,8 +119,7 @@ class Fleet(Summarised):
     @property
     def kind(self) -> str:
         """What the data is: measured, simulated, generated or published, or ``mixed (...)`` naming them."""
-        kinds = sorted(set(self.runs["kind"]))
-        return kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        return joint_kind(self.runs["kind"])
 
     @property
     def machines(self) -> list[str]:

@@ -18,7 +18,7 @@ import pandas as pd
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.names import counted, listed
-from perfkit.results import KINDS, Kind, Summarised, draw, drawn
+from perfkit.results import KINDS, Kind, Summarised, draw, drawn, joint_kind
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, normalise, per_unit
 
 if TYPE_CHECKING:
@@ -340,8 +340,7 @@ class Samples(Summarised):
     @property
     def kind(self) -> str:
         """What the data is: measured, simulated, generated or published, or ``mixed (...)`` naming them."""
-        kinds = sorted(set(self.runs["kind"]))
-        return kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        return joint_kind(self.runs["kind"])
 
     def to_frame(self) -> pd.DataFrame:
         """Return a copy of the long table."""

@@ -23,7 +23,7 @@ from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, spread_of
 from perfkit.fitters.cpi.verdict import verdict_of
 from perfkit.names import counted
-from perfkit.results import Tabled, draw, kinds_of, labelled
+from perfkit.results import Tabled, draw, joint_kind, kinds_of, labelled
 from perfkit.samples.events import normalise
 from perfkit.samples.fleet import Fleet, groups_of
 
@@ -139,8 +139,7 @@ class FleetStacks(Tabled):
         }
         for key, found in zip(cells.itertuples(index=False, name=None), moments, strict=True):
             merged[key] = merge_moments(merged[key], found) if key in merged else found
-        kinds = sorted({*kinds_of(self.kind), *kinds_of(fleet.kind)})
-        kind = kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        kind = joint_kind({*kinds_of(self.kind), *kinds_of(fleet.kind)})
         both = pd.DataFrame(list(merged), columns=self.cells.columns)
         return _stacks(settings, self.events, self.by, both, list(merged.values()), kind, self.axes, [])
 

@@ -295,13 +295,6 @@ class CpiFit(Summarised):
         predicted = self.base + (self.data.counts @ self.penalties.to_numpy()) / self.data.instructions
         return self.data.rows.assign(cpi=cpi, predicted=predicted, residual=cpi - predicted)
 
-    def contributions(self) -> pd.DataFrame:
-        """Return the CPI of the base and of each event in each interval, one row per interval."""
-        parts = self.data.counts * self.penalties.to_numpy() / self.data.instructions[:, None]
-        table = pd.DataFrame(parts, columns=list(self.events))
-        table.insert(0, "base", self.base)
-        return table
-
     def correlation(self) -> pd.DataFrame:
         """Return the correlations of all rates and CPI (paper, section II-D1), over instructions."""
         per = self.source.counts / self.source.instructions[:, None]
