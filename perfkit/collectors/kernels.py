@@ -227,6 +227,11 @@ def library_kernel(path: str | Path, function: str, name: str | None = None) -> 
         The symbol; of Fortran often with a trailing underscore, of C++ and Rust best exported unmangled.
     name
         What to call it; the symbol by default.
+
+    Raises
+    ------
+    SettingError
+        There is no such library.
     """
     library = Path(path)
     if not library.is_file():
@@ -290,6 +295,11 @@ def corpus_kernel(name: str, build: str = "avx2", **options: Any) -> Kernel:
         One of :data:`BUILDS`.
     **options
         As for :func:`compile_kernel`; for example ``defines={"N": 32}`` to change its size.
+
+    Raises
+    ------
+    SettingError
+        The corpus has no such kernel, or there is no such build.
     """
     entries = _entries()
     if name not in entries:

@@ -129,6 +129,8 @@ def why(
     ------
     DataError
         There is no such program or function, or nothing of it can be recorded, with why.
+    SettingError
+        `noise` is asked of what is called, not run.
     UnavailableError
         The hot function cannot be found here, with what to install.
 

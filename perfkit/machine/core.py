@@ -381,7 +381,13 @@ class Microarchitecture:
         return default if figure is None else figure.value
 
     def cache(self, name: str) -> CacheLevel:
-        """Return a cache level by name ("L1", "L2", "L3")."""
+        """Return a cache level by name ("L1", "L2", "L3").
+
+        Raises
+        ------
+        SettingError
+            The core has no such cache.
+        """
         for level in self.caches:
             if level.name == name:
                 return level
@@ -412,7 +418,13 @@ class Microarchitecture:
         return replace(self, resources=MappingProxyType(changed), weights=MappingProxyType(weights))
 
     def replaced(self, resource: str, value: float, source: str, note: str = "") -> Microarchitecture:
-        """Return the core with one resource's value set; `source` says where the new value comes from."""
+        """Return the core with one resource's value set; `source` says where the new value comes from.
+
+        Raises
+        ------
+        SettingError
+            There is no such resource, or the value is not finite and above 0.
+        """
         if not (math.isfinite(value) and value > 0):
             raise SettingError(f"{resource}: a finite value above 0 is needed, not {value!r}")
         key = source if source in self.sources else "user"

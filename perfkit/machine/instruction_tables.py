@@ -100,8 +100,15 @@ class InstructionTables:
         look_up
             Whether a trace's forms that no table knows are looked up with an installed ``llvm-mca`` (LLVM 21 or
             later) when they are met; they get their class's default otherwise.
+
+        Raises
+        ------
+        SettingError
+            `core` is no Microarchitecture, or an overlay is for another core.
+        FormatError
+            The core names an instruction table that is not there.
         """
-        if isinstance(core, str | Path):
+        if not hasattr(core, "forms"):
             raise SettingError(
                 f"InstructionTables.load takes a Microarchitecture; found {type(core).__name__}: "
                 "Microarchitecture.load finds one by its name"

@@ -61,6 +61,11 @@ class Areas:
         ----------
         more : mapping of pattern to area, or path
             A TOML file has one list of patterns an area, as the shipped one has.
+
+        Raises
+        ------
+        SettingError
+            An area is not one of those there are.
         """
         added = _read(Path(more)) if isinstance(more, str | Path) else tuple(more.items())
         wrong = sorted({area for _, area in added} - {*AREAS, OTHER})

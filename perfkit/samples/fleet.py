@@ -209,6 +209,11 @@ class Fleet(Summarised):
             How many, at most those that there are.
         seed : int
             Of the draw.
+
+        Raises
+        ------
+        SettingError
+            Fewer than one interval is asked for.
         """
         if intervals < 1:
             raise SettingError(f"expected at least one interval to draw; found {intervals}")
@@ -264,7 +269,13 @@ class Fleet(Summarised):
         return table[list(by)], [found[key] for key in keys]
 
     def pieces(self, by: Sequence[str] = ()) -> tuple[pd.DataFrame, list[Piece]]:
-        """Return the cells (one row each, with the labels ``by``), and every part with the cells of its runs."""
+        """Return the cells (one row each, with the labels ``by``), and every part with the cells of its runs.
+
+        Raises
+        ------
+        SettingError
+            `by` names no label; or it is ``hour``, and no dump says when it was started.
+        """
         by = list(by)
         plain = [name for name in by if name != "hour"]
         self.check_labels(plain)
@@ -314,7 +325,13 @@ class Fleet(Summarised):
 
     @classmethod
     def load(cls, path: str | Path) -> "Fleet":
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        FormatError
+            The file is not what `save` wrote.
+        """
         found = existing(path)
         with reading(path, "a fleet that Fleet.save wrote"):
             head = json_object(found.read_bytes(), path, "a fleet that Fleet.save wrote")

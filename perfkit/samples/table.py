@@ -191,6 +191,8 @@ class Samples(Summarised):
         ------
         SettingError
             The chosen events are not there, or none is found: the message lists what is.
+        DataError
+            The table has no column event or count.
         """
         lacking = [c for c in ("event", "count") if c not in counts.columns]
         if lacking:
@@ -223,6 +225,11 @@ class Samples(Summarised):
         """Make samples of a wide table: one row per interval, one column per event.
 
         Columns (or index levels) called run, place, interval, at and seconds are taken as such.
+
+        Raises
+        ------
+        DataError
+            An event has two columns.
         """
         flat = df.reset_index() if any(n in COLUMNS for n in df.index.names) else df.reset_index(drop=True)
         keys = [c for c in ("run", "place", "interval", "at", "seconds") if c in flat.columns]
@@ -239,7 +246,15 @@ class Samples(Summarised):
 
     @classmethod
     def concat(cls, parts: Iterable["Samples"]) -> "Samples":
-        """Put samples with the same time and work events into one; runs of the same name are numbered apart."""
+        """Put samples with the same time and work events into one; runs of the same name are numbered apart.
+
+        Raises
+        ------
+        DataError
+            There are no samples to put together.
+        SettingError
+            Their time or work events differ.
+        """
         parts = list(parts)
         if not parts:
             raise DataError("nothing to concatenate: expected at least one Samples")
@@ -411,6 +426,11 @@ class Samples(Summarised):
         """Return the samples of the named events and runs, with ``at`` within the closed range ``between`` (seconds).
 
         ``mask`` is a boolean array over the rows of ``table``. The events of time and work stay in.
+
+        Raises
+        ------
+        SettingError
+            There is no such event or run, or `between` ends before it begins.
         """
         keep = np.ones(len(self.table), dtype=bool)
         if events is not None:
@@ -439,6 +459,11 @@ class Samples(Summarised):
         """Return the sums over each ``n`` consecutive intervals of a run and place; a shorter last group stays.
 
         A sum is missing where one of its parts is; ``running`` becomes the mean share.
+
+        Raises
+        ------
+        SettingError
+            `n` is less than 1.
         """
         if n < 1:
             raise SettingError(f"aggregate needs a number of intervals of at least 1; found {n}")
@@ -457,6 +482,13 @@ class Samples(Summarised):
 
         ``value`` is count, running, time or work. Time and work of the interval come first, under their events' names,
         where ``value`` is count and every interval has one time and work.
+
+        Raises
+        ------
+        SettingError
+            `value` is none of the four.
+        DataError
+            An event stands twice in an interval.
         """
         if value not in ("count", "running", *_COUNTS):
             raise SettingError(f"to_wide gives count, running, time or work; found {value!r}")

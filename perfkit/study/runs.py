@@ -253,7 +253,13 @@ class StudyRuns(Summarised):
         return self.table.loc[self.table["status"] == "failed", wanted]
 
     def derive(self, **columns: str) -> Self:
-        """Return runs with more columns, each an expression over the row."""
+        """Return runs with more columns, each an expression over the row.
+
+        Raises
+        ------
+        SettingError
+            The table has a column of that name already.
+        """
         table = self.table.copy()
         for name, text in columns.items():
             if name in table:
@@ -315,7 +321,15 @@ class StudyRuns(Summarised):
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> Self:
-        """Read the store of a study that is running, was stopped, or is complete."""
+        """Read the store of a study that is running, was stopped, or is complete.
+
+        Raises
+        ------
+        MissingFileError
+            There is no such folder.
+        FormatError
+            It is no study's.
+        """
         from perfkit.study.study import Study
 
         folder = Path(folder)

@@ -291,7 +291,15 @@ class Study(Strict):
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> "Study":
-        """Read and check a study file; the kernel's path is relative to the file."""
+        """Read and check a study file; the kernel's path is relative to the file.
+
+        Raises
+        ------
+        SettingError
+            The file is an analysis, or a setting is wrong; the message names its line.
+        FormatError
+            It is no YAML.
+        """
         path = Path(path)
         settings = read_yaml(path)
         folder = text_at(settings, "folder", path) if "folder" in settings else ""
@@ -376,7 +384,13 @@ class Study(Strict):
         return total * (self.assembly.count() if self.assembly is not None else 1)
 
     def configurations(self) -> Iterator[Configuration]:
-        """Yield every configuration that the constraints allow, in a fixed order."""
+        """Yield every configuration that the constraints allow, in a fixed order.
+
+        Raises
+        ------
+        SettingError
+            The space depends on the host, whose facts are not given (`host`).
+        """
         if self.uses_host() and not self.host:
             raise SettingError(
                 f"the study {self.name!r} depends on the host ({', '.join(HOST_FACTS)}): give it `host`, for example "

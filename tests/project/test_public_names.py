@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import get_overloads
 
@@ -218,3 +219,19 @@ def test_scripts_and_benchmarks_import_what_there_is():
 def _is_there(module: str, name: str) -> bool:
     found = importlib.import_module(module)
     return hasattr(found, name) or importlib.util.find_spec(f"{module}.{name}") is not None
+
+
+def test_every_public_function_that_raises_says_so():
+    """What its own code raises, by name or in words ("refused", "an error")."""
+    silent = {}
+    for package in LAZY:
+        module = importlib.import_module(package)
+        things = [getattr(module, name) for name in module.__all__]
+        for thing in (each for each in things if not inspect.ismodule(each)):
+            for function in _functions(thing):
+                source = ast.parse(textwrap.dedent(inspect.getsource(function)))
+                calls = [n.exc for n in ast.walk(source) if isinstance(n, ast.Raise) and isinstance(n.exc, ast.Call)]
+                errors = {c.func.id for c in calls if isinstance(c.func, ast.Name) and c.func.id.endswith("Error")}
+                if errors and not re.search("|".join(("refus", "error", *errors)), function.__doc__):
+                    silent[function.__qualname__] = errors
+    assert silent == {}

@@ -102,7 +102,13 @@ class FleetStacks(Tabled):
         ]
 
     def difference(self, a: str, b: str) -> pd.DataFrame:
-        """Return b minus a of two groups, part by part (CPI). For intervals of a change use `fleet_changes`."""
+        """Return b minus a of two groups, part by part (CPI). For intervals of a change use `fleet_changes`.
+
+        Raises
+        ------
+        SettingError
+            There is no such group.
+        """
         wide = self.wide()
         for name in (a, b):
             if name not in wide:

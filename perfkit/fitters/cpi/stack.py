@@ -170,6 +170,13 @@ class CpiStack(Settings):
         """Fit one stack to each workload (or each run, host, ...: a column of the table of runs) and compare them.
 
         Of a `Fleet` by any of its labels, several, or ``hour``: all stacks in one pass over its files.
+
+        Raises
+        ------
+        SettingError
+            `by` names no column of the table of runs.
+        DataError
+            A workload's samples allow no stack; the message names it.
         """
         if isinstance(samples, Fleet):
             return fit_fleet(self, samples, [by] if isinstance(by, str) else list(by))

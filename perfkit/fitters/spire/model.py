@@ -98,6 +98,11 @@ class Spire(Settings):
         -------
         dict
             The labels' values, in the order of ``by``, to the model.
+
+        Raises
+        ------
+        SettingError
+            Samples in memory are given, not a fleet.
         """
         if self.honest:
             raise SettingError(_IN_MEMORY)
@@ -360,7 +365,13 @@ class SpireModel(Summarised):
     # ---------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> Path:
-        """Write the model (``.spire`` or ``.parquet``; ``.json`` for other programs too) and return the path."""
+        """Write the model (``.spire`` or ``.parquet``; ``.json`` for other programs too) and return the path.
+
+        Raises
+        ------
+        SettingError
+            The name ends in none of the three.
+        """
         path = Path(path)
         training = self.training.assign(**{c: self.training[c].map(repr) for c in _RANGE})
         head = {

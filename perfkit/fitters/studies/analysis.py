@@ -307,7 +307,15 @@ class Analysis(_Strict):
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> "Analysis":
-        """Read and check an analysis file."""
+        """Read and check an analysis file.
+
+        Raises
+        ------
+        SettingError
+            The file is a study, or a setting is wrong; the message names its line.
+        FormatError
+            It is no YAML.
+        """
         path = Path(path)
         settings = read_yaml(path)
         if "folder" in settings:

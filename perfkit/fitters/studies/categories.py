@@ -91,7 +91,13 @@ class Categories(Plain):
         return np.where(np.isnan(data), -1, found).astype(np.int64)
 
     def with_boundaries(self, boundaries: Sequence[float], table: Any) -> Self:
-        """Return categories of the same target with boundaries set by hand; centroids are the medians of `table`."""
+        """Return categories of the same target with boundaries set by hand; centroids are the medians of `table`.
+
+        Raises
+        ------
+        SettingError
+            A boundary is not finite, or stands there twice.
+        """
         wanted = tuple(sorted(float(value) for value in boundaries))
         if not all(math.isfinite(value) for value in wanted) or len(set(wanted)) < len(wanted):
             raise SettingError(f"boundaries must be finite and different, not {list(boundaries)}")
