@@ -155,6 +155,11 @@ def existing(path: str | Path) -> Path:
     return found
 
 
+def is_folder(path: str | Path) -> str:
+    """Return what a message adds where no such file is there because it is a folder."""
+    return " (it is a folder)" if Path(path).is_dir() else ""
+
+
 def paths_of(given: Any, where: str) -> list[str | Path]:
     """Return the one path or the several that a caller names.
 
@@ -201,10 +206,20 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
         ValueError, SyntaxError, csv.Error, lzma.LZMAError, struct.error, tokenize.TokenError,
         zipfile.BadZipFile, zlib.error,
     ) as error:  # fmt: skip
-        told = "more than memory holds" if isinstance(error, MemoryError) else f"{type(error).__name__}: {error}"
-        raise FormatError(
-            f"{path}: expected {what}; it cannot be read: damaged, or another file ({told[:300]})"
-        ) from error
+        raise FormatError(f"{path}: expected {what}; {_why_unread(path, error)}") from error
+
+
+def _why_unread(path: str | Path, error: Exception) -> str:
+    """Say in words why a file could not be taken apart, a library's own words last."""
+    with suppress(OSError, ValueError):
+        if not Path(path).stat().st_size:
+            return "the file is empty"
+    told = f"{type(error).__name__}: {error}"
+    if isinstance(error, MemoryError):
+        told = "more than memory holds"
+    if isinstance(error, UnicodeDecodeError):
+        told = f"its byte {error.start + 1:,} is no text in UTF-8"
+    return f"it cannot be read: damaged, or another file ({told[:300]})"
 
 
 def affordable() -> int:
@@ -430,4 +445,25 @@ def whole_text(path: str | Path, what: str) -> str:
     with reading(path, what):
         if found.stat().st_size > LARGEST_TEXT or not found.is_file():
             raise FormatError(f"{path}: expected {what}; this is no plain file of at most {LARGEST_TEXT >> 20} MiB")
-        return found.read_bytes().decode("utf-8")
+        if text := found.read_bytes().decode("utf-8"):
+            return text
+    raise FormatError(f"{path}: expected {what}; the file is empty")
+
+
+def toml_of(path: str | Path, what: str) -> dict[str, Any]:
+    """Return what a TOML file holds.
+
+    Raises
+    ------
+    MissingFileError
+        There is no such file.
+    FormatError
+        It is empty, or no TOML; with the line.
+    """
+    import tomllib
+
+    text = whole_text(path, what)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"{path}: expected {what}; not TOML: {error}") from error

@@ -1,5 +1,6 @@
 """``perfkit convert``: counter dumps into one file."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ def convert(
         raise SettingError("convert needs at least one dump and, last, the file to write")
     if out.suffix not in (".parquet", ".csv"):
         raise SettingError(f"convert writes .parquet or .csv; found {out.name!r}")
-    if out.resolve() in {s.resolve() for s in sources}:
+    if os.path.realpath(out) in set(map(os.path.realpath, sources)):  # Path.resolve fails at links in a circle
         raise SettingError(f"{out.name} is both read and written; name another file to write")
     read = read_dumps(sources, time_event, work_event, collect, cumulative)
     if out.suffix == ".parquet":

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, SettingError, UnavailableError, of_extra
+from perfkit.files import is_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -235,7 +236,7 @@ def library_kernel(path: str | Path, function: str, name: str | None = None) -> 
     """
     library = Path(path)
     if not library.is_file():
-        raise SettingError(f"no shared library {library}")
+        raise SettingError(f"no shared library {library}{is_folder(library)}")
     elf = ElfFile(library)
     return Kernel(
         path=library.resolve(),
@@ -324,7 +325,7 @@ def _source_file(source: str | Path, folder: Path) -> Path:
     if isinstance(source, Path) or _is_path(source):
         path = Path(source)
         if not path.is_file():
-            raise SettingError(f"no source file {path}")
+            raise SettingError(f"no source file {path}{is_folder(path)}")
         return path.resolve()
     path = folder / "kernel.c"
     path.write_text(source if source.endswith("\n") else source + "\n")

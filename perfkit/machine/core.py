@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import FormatError, MissingFileError, PerfkitWarning, SettingError, of_extra
-from perfkit.files import reading, whole_text
+from perfkit.files import is_folder, reading, whole_text
 from perfkit.machine.measured_forms import MeasuredForm, read_forms, write_forms
 from perfkit.machine.recognise import Recognised, host
 
@@ -328,7 +328,9 @@ class Microarchitecture:
         if isinstance(name, Path) or str(name).endswith((".toml", ".toml.xz")):
             path = Path(name)
             if not path.is_file():
-                raise MissingFileError(f"{path}: no such core file; bundled cores: {', '.join(cls.names())}")
+                raise MissingFileError(
+                    f"{path}: no such core file{is_folder(path)}; bundled cores: {', '.join(cls.names())}"
+                )
             if path.suffix == ".xz":
                 with reading(path, "a core file (TOML, compressed with xz)"):
                     return cls.from_toml(lzma.decompress(path.read_bytes()), str(path))

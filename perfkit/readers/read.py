@@ -98,7 +98,7 @@ def events_of(path: str | Path) -> tuple[list[str], list[str]]:
 
 def _read_one(path: Path, report: Report, name: str | None) -> Dump:
     existing(path)
-    with reading(report.file, "a counter dump"):
+    with reading(path.with_name(report.file), "a counter dump"):
         return _taken_apart(path, report, name)
 
 

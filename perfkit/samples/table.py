@@ -594,7 +594,7 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     name = existing(path).name
-    with reading(name, "a parquet file of samples"), pq.ParquetFile(path, memory_map=True) as file:
+    with reading(path, "a parquet file of samples"), pq.ParquetFile(path, memory_map=True) as file:
         columns, metadata = file.schema_arrow.names, file.schema_arrow.metadata or {}
         head = json_object(metadata.get(b"perfkit", b"{}"), name, "the description of samples")
         _check_head(head, columns, name)

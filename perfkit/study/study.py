@@ -20,6 +20,7 @@ import yaml
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from perfkit.errors import SettingError
+from perfkit.files import is_folder
 from perfkit.names import did_you_mean
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import (
@@ -514,7 +515,7 @@ def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
         return {**settings, "kernel": None, "source": kernel}
     path = Path(settings.get("folder") or "", kernel)
     if not path.is_file():
-        raise SettingError(f"no kernel file {path}: give a C or C++ file's path, or its text")
+        raise SettingError(f"no kernel file {path}{is_folder(path)}: give a C or C++ file's path, or its text")
     language = settings.get("language") or ("c++" if path.suffix in CPP else "c")
     try:
         source = path.read_text(encoding="utf-8")
