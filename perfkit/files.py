@@ -160,6 +160,18 @@ def is_folder(path: str | Path) -> str:
     return " (it is a folder)" if Path(path).is_dir() else ""
 
 
+def check_source(path: Path) -> None:
+    """Check that a file to compile is text, before a compiler says so in a hundred lines.
+
+    Raises
+    ------
+    FormatError
+        It holds NUL bytes, which no text does.
+    """
+    if b"\0" in path.read_bytes():
+        raise FormatError(f"{path}: expected source text; found binary data")
+
+
 def paths_of(given: Any, where: str) -> list[str | Path]:
     """Return the one path or the several that a caller names.
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, SettingError, UnavailableError, of_extra
-from perfkit.files import is_folder
+from perfkit.files import check_source, is_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -326,6 +326,7 @@ def _source_file(source: str | Path, folder: Path) -> Path:
         path = Path(source)
         if not path.is_file():
             raise SettingError(f"no source file {path}{is_folder(path)}")
+        check_source(path)
         return path.resolve()
     path = folder / "kernel.c"
     path.write_text(source if source.endswith("\n") else source + "\n")

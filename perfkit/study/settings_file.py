@@ -88,6 +88,25 @@ def _written_out(loaded: Any, known: dict[int, int]) -> int:
     return known[id(loaded)]
 
 
+def load_yaml(text: str, path: Path) -> Any:
+    """Return what YAML text holds; `path` names it in errors, which are one line each.
+
+    Raises
+    ------
+    FormatError
+        It is no YAML, or a key stands there twice; with the line.
+    """
+    try:
+        with reading(path, "a YAML file"):
+            return yaml.load(text, _OnceEach)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark, problem = error.problem_mark or error.context_mark, error.problem or error.context
+        place = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
+        raise FormatError(f"{place}: not YAML: {problem}") from None
+    except yaml.YAMLError as error:
+        raise FormatError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file whose top is a mapping.
 
@@ -96,16 +115,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     FormatError
         It is no YAML, a key stands there twice, or its top is no mapping; with the line where there is one.
     """
-    text = whole_text(path, "a YAML file")
-    try:
-        with reading(path, "a YAML file"):
-            loaded = yaml.load(text, _OnceEach)  # noqa: S506 - a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark, problem = error.problem_mark or error.context_mark, error.problem or error.context
-        place = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
-        raise FormatError(f"{place}: not YAML: {problem}") from None
-    except yaml.YAMLError as error:
-        raise FormatError(f"{path} is not YAML: {error}") from None
+    loaded = load_yaml(whole_text(path, "a YAML file"), path)
     if _written_out(loaded, {}) > _MOST_YAML:
         raise FormatError(
             f"{path}: its aliases stand for over {_MOST_YAML:,} values; write what they mean, or less of it"

@@ -21,6 +21,7 @@ FILES = {
     "f.c": b"long f(long n){long s=0;while(n--)s+=n;return s;}\n",
     "empty": b"", "random.bin": bytes(range(256)), "latin.toml": b'a = "\xff"\n', "broken.zip": b"PK\x03\x04junk",
     "small.toml": b"a = 1\n", "t.gus": b"",
+    "null.c": bytes(64), "twice.yaml": b"gates:\n  a: {what: f.c}\n  a: {what: k.c}\n",
 }  # fmt: skip
 # Words that work and take no time: each option's bad values are put before them.
 WORKING = {
@@ -171,6 +172,12 @@ def test_any_text_is_a_value(refused, command, data):
         ("gus fig1a --flags=-O2", "--flags has no effect on a trace"),
         ("gus fig1a -- 5", "arguments (5) go with --source FILE"),
         ("gus f.c --arguments 5 -- 6", "not by both"),
+        ("trace null.c -f f -- 5", "null.c: expected source text; found binary data"),
+        ("dag run null.c -f f -- 5", "null.c: expected source text; found binary data"),
+        ("gate twice.yaml", "twice.yaml, line 3, column 3: not YAML: the key 'a' stands there twice"),
+        ("study run random.bin", "random.bin: expected a YAML file"),
+        ("gus fig1a --overrides empty", "empty: expected a table of figures (TOML); the file is empty"),
+        ("why . -f f", "expected a program; '"),
         ("trace /bin/true -f f -D N=1", "--define has no effect on a program"),
         ("trace corpus:gemm -f f", "--function has no effect of corpus:NAME"),
         ("trace f.c --threads --backend cloner", "--backend has no effect with --threads"),
