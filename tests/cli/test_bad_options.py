@@ -21,7 +21,8 @@ FILES = {
     "f.c": b"long f(long n){long s=0;while(n--)s+=n;return s;}\n",
     "empty": b"", "random.bin": bytes(range(256)), "latin.toml": b'a = "\xff"\n', "broken.zip": b"PK\x03\x04junk",
     "small.toml": b"a = 1\n", "t.gus": b"",
-    "null.c": bytes(64), "twice.yaml": b"gates:\n  a: {what: f.c}\n  a: {what: k.c}\n",
+    "empty.ipynb": b"", "binary.ipynb": bytes(range(256)), "null.c": bytes(64),
+    "twice.yaml": b"gates:\n  a: {what: f.c}\n  a: {what: k.c}\n",
 }  # fmt: skip
 # Words that work and take no time: each option's bad values are put before them.
 WORKING = {
@@ -199,6 +200,9 @@ def test_any_text_is_a_value(refused, command, data):
         ("dag run triad -- 5", "arguments (5) are of functions and programs"),
         ("dag run f.c --sizes 5 -- 7", "sizes stand for N in the arguments"),
         ("lab none.ipynb --folder here", "no notebook"),
+        ("lab empty.ipynb", "empty.ipynb: expected a Jupyter notebook; the file is empty"),
+        ("lab binary.ipynb", "binary.ipynb: expected a Jupyter notebook; it cannot be read"),
+        ("app binary.ipynb", "binary.ipynb: expected a Jupyter notebook; it cannot be read"),
         ("diff f.c:f f.c:f -f g", "names its function already"),
         ("compare corpus:gemm -f f", "corpus:gemm names a function already"),
         ("compare f.so g.so --flags=-O2", "--flags has no effect on libraries"),
