@@ -1,6 +1,7 @@
 """The options that several commands share: one thing has one spelling, one meaning and one way to write lists."""
 
 import math
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from inspect import cleandoc
@@ -141,6 +142,8 @@ def ends_in(*suffixes: str) -> Callable[[typer.Context, Path | None], Path | Non
             raise typer.BadParameter(f"expected the name of a file; {str(path)!r} is a folder")
         if not path.parent.is_dir():
             raise typer.BadParameter(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
+        if not os.access(path.parent, os.W_OK):  # before the work, not after it
+            raise typer.BadParameter(f"there is no permission to write into the folder {str(path.parent)!r}")
         return path
 
     return check

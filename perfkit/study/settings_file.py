@@ -40,7 +40,7 @@ class _OnceEach(yaml.SafeLoader):
         return node
 
 
-def place_of(path: Path, location: tuple[int | str, ...]) -> str:
+def line_of_setting(path: Path, location: tuple[int | str, ...]) -> str:
     """Return the file, and the line in it of the deepest part of a location that is there: ``study.yaml, line 3``."""
     node = yaml.compose(whole_text(path, "a YAML file"), yaml.SafeLoader)
     mark = None
@@ -61,7 +61,7 @@ def placed(path: Path, error: Exception) -> str:
     """Return what is wrong with a settings file, behind its name and the line of the first fault."""
     reason = error.__context__
     faults = reason.errors() if isinstance(reason, pydantic.ValidationError) else []
-    return f"{place_of(path, faults[0]['loc'] if faults else ())}: {error}"
+    return f"{line_of_setting(path, faults[0]['loc'] if faults else ())}: {error}"
 
 
 def text_at(settings: Mapping[str, Any], key: str, path: Path) -> str:
@@ -73,7 +73,7 @@ def text_at(settings: Mapping[str, Any], key: str, path: Path) -> str:
         It is something else.
     """
     if not isinstance(settings[key], str):
-        raise SettingError(f"{place_of(path, (key,))}: {key}: expected text; found {_shown(settings[key])}")
+        raise SettingError(f"{line_of_setting(path, (key,))}: {key}: expected text; found {_shown(settings[key])}")
     return str(settings[key])
 
 

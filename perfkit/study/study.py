@@ -34,7 +34,7 @@ from perfkit.study.parts import (
     Value,
     size,
 )
-from perfkit.study.settings_file import explain, place_of, placed, read_yaml, text_at
+from perfkit.study.settings_file import explain, line_of_setting, placed, read_yaml, text_at
 
 # Columns that the collector adds: a dimension of that name would overwrite them.
 RESERVED = frozenset(
@@ -311,12 +311,12 @@ class Study(Strict):
             raise SettingError(f"{path} is no study but an analysis of one: `perfkit analyse` reads it")
         for key in settings:
             if key not in known:
-                raise SettingError(f"{place_of(path, (key,))}: unknown key {key!r}; {did_you_mean(key, known)}")
+                raise SettingError(f"{line_of_setting(path, (key,))}: unknown key {key!r}; {did_you_mean(key, known)}")
         if settings.get("kernel") is not None:
             text_at(settings, "kernel", path)
             if settings.get("source") is not None:
                 raise SettingError(
-                    f"{place_of(path, ('source',))}: `kernel` names the source already: leave `source` out"
+                    f"{line_of_setting(path, ('source',))}: `kernel` names the source already: leave `source` out"
                 )
         try:
             return cls(**settings)

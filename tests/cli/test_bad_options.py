@@ -1,5 +1,6 @@
 """No option's value, however bad, ends in a traceback or in something that is not one message."""
 
+import os
 import platform
 import shutil
 from pathlib import Path
@@ -223,3 +224,10 @@ def test_what_is_said(refused, words, why):
     status, told = refused(words.split())
     assert status == 2
     assert why in " ".join(told.split())
+
+
+def test_a_folder_that_may_not_be_written_is_told_before_the_work(refused, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: not (str(path) == "." and mode == os.W_OK))  # root may
+    status, told = refused(["gus", "fig1a", "--core", "zen4", "-o", "x.gus"])
+    assert status == 2
+    assert "there is no permission to write into the folder '.'" in " ".join(told.split())

@@ -48,7 +48,7 @@ from perfkit.fitters.studies.random_forest import Importance, RandomForest
 from perfkit.names import counted
 from perfkit.results import Kind, Summarised, drawn, joint_kind, kind_of, labelled
 from perfkit.study.expressions import Expression
-from perfkit.study.settings_file import explain, place_of, placed, read_yaml
+from perfkit.study.settings_file import explain, line_of_setting, placed, read_yaml
 
 
 class _Strict(BaseModel):
@@ -319,7 +319,7 @@ class Analysis(_Strict):
         path = Path(path)
         settings = read_yaml(path)
         if "folder" in settings:
-            raise SettingError(f"{place_of(path, ('folder',))}: unknown key 'folder'; did you mean 'output'?")
+            raise SettingError(f"{line_of_setting(path, ('folder',))}: unknown key 'folder'; did you mean 'output'?")
         if "dimensions" in settings:
             raise SettingError(f"{path} is no analysis but a study: `perfkit study run` measures it")
         try:
