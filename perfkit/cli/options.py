@@ -149,6 +149,23 @@ def ends_in(*suffixes: str) -> Callable[[typer.Context, Path | None], Path | Non
     return check
 
 
+def check_writable(path: Path) -> None:
+    """Check that a file can be written, with the folders that it still lacks: before the work, not after it.
+
+    Raises
+    ------
+    SettingError
+        It is a folder, or lies in a file or where there is no permission to write.
+    """
+    if path.is_dir():
+        raise SettingError(f"expected the name of a file; {str(path)!r} is a folder")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise SettingError(f"{str(path)!r} cannot be written: {above.name} is a file, not a folder")
+    if not os.access(above, os.W_OK):
+        raise SettingError(f"there is no permission to write into the folder {str(above)!r}")
+
+
 def output(text: str, *suffixes: str) -> Any:
     """Return the option ``--output``: the file that a command writes its result to."""
     return typer.Option("--output", "-o", metavar="FILE", help=text, callback=ends_in(*suffixes))

@@ -113,6 +113,7 @@ def report(
         raise SettingError("report needs -o OUT.html or -o OUT.ipynb (or --list to see the parameters)")
     if output.suffix not in _FORMATS:
         raise SettingError(f"a report is written as {listed(_FORMATS, last='or')}; found {str(output)!r}")
+    options.check_writable(output)
     values = checked(pairs_of(parameters), known, path)
     start = time.perf_counter()
     if own:

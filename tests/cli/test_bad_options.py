@@ -101,6 +101,7 @@ def refused(monkeypatch, tmp_path, capsys):
         for name, content in FILES.items():
             (folder / name).write_bytes(content)
         shutil.copy(FIXTURE, folder / "dump.txt")
+        (folder / "folder.html").mkdir()
         monkeypatch.chdir(folder)
         monkeypatch.setattr("sys.argv", ["perfkit", *words])
         try:
@@ -217,6 +218,8 @@ def test_any_text_is_a_value(refused, command, data):
         ("gus fig1a --core zen4 -o /proc/x.gus", "No such file or directory: /proc/x.gus"),
         ("convert dump.txt /proc/x.parquet", "No such file or directory: /proc/x.parquet"),
         ("convert dump.txt --json", "at least one dump and, last, the file to write"),
+        ("report tour -o f.c/x.html", "'f.c/x.html' cannot be written: f.c is a file, not a folder"),
+        ("report tour -o folder.html", "expected the name of a file; 'folder.html' is a folder"),
         ("report random.bin --list", "expected a notebook (.ipynb); found the file 'random.bin'"),
     ],
 )
