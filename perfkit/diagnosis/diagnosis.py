@@ -1,6 +1,7 @@
 """The answer to "why is this slow?": what was measured, what was simulated, and what follows."""
 
 import json
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -48,10 +49,13 @@ _MOST = 0.5  # of what delays
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
+_ALIKE = 0.9  # share of calls' time that is the median call's, above which none of them was interrupted
 _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
 _CROWDED = 0.3  # from which other programs' use of caches and memory may double the calls' own time
 _NEVER = -0.85  # off: other programs in the same caches do not make anything so much slower
 _KERNEL = 0.2  # of the processor time, from which the kernel's work is told
+# Arithmetic on SSE and AVX registers, which sets the flags of MXCSR.
+_FLOATING = re.compile(r"v?(add|sub|mul|div|sqrt|fn?m(add|sub)\d*|cvt\w*)[sp][sd]\b")
 _FAULT = 1000  # cycles of the kernel for a page fault, at least: 0.5 to 1 us where anybody looked
 _BRANCHES = "misprediction_penalty"
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
@@ -81,6 +85,11 @@ class Measured:
     taken_off : bool
         Whether that share is taken off `cycles`, `high` and `typical`, as of calls of 10 ms or more: in that time they
         are interrupted as the whole run is. Shorter ones mostly run between two interruptions.
+    alike : float
+        Of several calls: their median times their number, relative to their sum. Near 1, none of them was interrupted;
+        0 where there were too few to tell.
+    subnormal : bool
+        Whether arithmetic of the timed thread met numbers below the normal range (`CallTimes.subnormal`).
     faults : float
         Page faults that fall to these calls, about: those of the run evenly, and at most one for each page they touch.
     samples : int
@@ -100,6 +109,8 @@ class Measured:
     samples: int = 0
     taken_off: bool = False
     kernel: float = 0.0
+    subnormal: bool = False
+    alike: float = 0.0
 
     @property
     def spread(self) -> float:
@@ -319,7 +330,8 @@ class Diagnosis(Summarised):
             )
         alone = self.measured.cycles * (1.0 if self.measured.taken_off else 1 - self.measured.waited)
         is_explained = self.result.cycles >= (1 - words.FAR) * alone
-        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY:
+        is_alone = self.measured.alike > _ALIKE  # short calls run between two interruptions
+        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not is_alone:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "
                 f"timed, and the measured cycles hold that, so that the model is {self.apart:+.0%} off them; measure "
@@ -379,7 +391,15 @@ class Diagnosis(Summarised):
                 f"{told or 'system calls, or page faults'}), which is not simulated: "
                 + ("touch the memory before, or use it again" if faults else "make fewer and larger calls")
             )
-        if self.measured is None or more <= 0 or self.measured.faults * _FAULT < more / 4:
+        if self.measured is None or more <= 0:
+            return ""
+        if self.measured.subnormal and any(_FLOATING.match(text) for text in self.result.trace.code.text):
+            return (
+                "; its arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single precision: the "
+                "processor's flags say so), each of which may cost more than 100 cycles and is not simulated: flush "
+                "them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or keep numbers from decaying to them"
+            )
+        if self.measured.faults * _FAULT < more / 4:
             return ""
         return (
             f", which holds the kernel's work for about {self.measured.faults:,.0f} page faults (memory touched for "
@@ -590,12 +610,13 @@ class Diagnosis(Summarised):
         where, name = self._said(at), words.brief(self.function)
         resource, both = self.bottleneck, self.together
         if both is not None:
-            *first, last = (self._words(name)[0] for name in both.resources)
+            *first, last = dict.fromkeys(self._words(name)[0] for name in both.resources)
+            held = f"{'; '.join(first)}; and {last}" if first else last
             change = listed(map(_better, both.resources))
             number, none = _NUMBERS[len(both.resources)], "neither" if len(both.resources) == 2 else "none"
             return (
                 f"{name} is held back by {number} things at once, of which {none} alone would bring 5 %: "
-                f"{'; '.join(first)}; and {last}; see {where}. {change[0].upper()}{change[1:]} together would make it "
+                f"{held}; see {where}. {change[0].upper()}{change[1:]} together would make it "
                 f"{1 + both.gain:.2f} times as fast"
             )
         if not resource:

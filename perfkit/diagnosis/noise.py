@@ -330,7 +330,7 @@ class Noise(Settings):
         if not kept:
             raise DataError(f"no noise can be added to {recorded.symbol}: {left_out}")
         known = [v for v in kept if KINDS[v.kind].modelled]
-        simulated = _simulated(core, trace, loop.header, place, known) if core else {}
+        simulated, simulated_cycles = _simulated(core, trace, loop.header, place, known) if core else ({}, np.nan)
         through = {"latency": f" through {register_name(place.carried)}"} if place.carried else {}
         curves = _curves(found, [k.name for k in wanted if k.name not in left_out], simulated, self.processes, through)
         curves["own"] = curves["kind"].isin(set().union(*map(kinds_like, function.body(loop))))
@@ -346,6 +346,7 @@ class Noise(Settings):
             least=self.least,
             host=processor_name(),
             core=core.core.name if core else "",
+            simulated_cycles=simulated_cycles,
             refused=left_out,
             notes=_share(own * turns, trace),
         )
@@ -444,8 +445,8 @@ def _described(function: "FunctionCode", trace: "Trace", header: int) -> str:
 
 def _simulated(
     gus: Gus, trace: "Trace", header: int, place: "NoisePlace", variants: "Sequence[NoiseVariant]"
-) -> "dict[NoiseVariant, float]":
-    """Return the model's slowdown of each variant."""
+) -> "tuple[dict[NoiseVariant, float], float]":
+    """Return the model's slowdown of each variant, and the cycles of an iteration with nothing added."""
     from perfkit.collectors.noise.copies import noise
     from perfkit.collectors.noise.traced import BUFFERS, with_noise
 
@@ -455,7 +456,8 @@ def _simulated(
     if some.instruction_counts()[index] < _TURNS:
         some = trace
     plain = gus.run(some).cycles
-    return {v: gus.run(with_noise(some, at, noise(v, place, BUFFERS))).cycles / plain for v in variants}
+    slower = {v: gus.run(with_noise(some, at, noise(v, place, BUFFERS))).cycles / plain for v in variants}
+    return slower, plain / float(some.instruction_counts()[index])
 
 
 def _curves(

@@ -20,6 +20,9 @@ NO_SLACK = 0.12
 _STARTS, _EXPOSED = 0.33, 0.7  # shares of their full cost that the first instructions must have at least
 _SMALL = 0.25  # slope up to which one instruction is small enough to tell a slack by the start of the curve alone
 _CHEAPEST = 0.1  # cycles: no core begins ten instructions per cycle
+_WHOLE = 0.02  # share by which an iteration's cycles may differ from a whole number
+_ROUNDED = 0.2  # idle share up to which a resource may be idle because an iteration takes whole cycles
+_SEVERAL = 0.6  # cycles per instruction up to which a resource has several units
 _START = 0.06  # slowdown up to which a curve has its start
 MUCH = 0.5
 _ALIKE = 0.05  # slacks that differ by less are the same
@@ -88,6 +91,10 @@ def bend(
     if len(behind) == 1:  # what lies before the bend is on the line only if it bends there
         behind = np.array([first - 1, first])
     slope, intercept = np.polyfit(n[behind], values[behind], 1)
+    if intercept > 1 + least:  # busy for more than all of the time: many at once cost less each than the first ones
+        early = slice(first, first + _POINTS)
+        steeper, lower = np.polyfit(n[early], values[early], 1) if len(n[early]) > 1 else (slope, intercept)
+        slope, intercept = (steeper, lower) if steeper > slope else (slope, intercept)
     if slope <= 0 or slope * cycles < _CHEAPEST:
         return Bend(float(n[-1]), np.nan, np.nan, float(n[first]), 0.0)
     # What was added without a slowdown was absorbed, whatever the line says: some curves rise in steps.
@@ -103,15 +110,20 @@ def rising(values: ArrayLike) -> NDArray[np.float64]:
     return np.minimum.accumulate(np.asarray(values, dtype=float)[::-1])[::-1]
 
 
-def word(found: Bend) -> str:
-    """Say in a word how much slack there is.
+def word(found: Bend, cycles: float = math.nan) -> str:
+    """Say in a word how much slack there is; ``cycles`` are those of an iteration, where they are known.
 
     None, where the resource is idle for at most `NO_SLACK` of the time and the first instructions already cost a third
     of what later ones do; or where these cost nearly all of it and one is small beside an iteration: loops that do
-    different things in turn have round curves.
+    different things in turn have round curves. None, too, where an iteration takes whole cycles and a resource of
+    several units is idle for less than one of them: fifteen instructions on four units take four cycles, and the place
+    of the sixteenth is free in a loop that nothing else holds back.
     """
     if not np.isfinite(found.slack):
         return PLENTY
+    whole = abs(cycles - round(cycles)) <= _WHOLE * cycles if np.isfinite(cycles) else False
+    if whole and found.slack <= _ROUNDED and found.slack * cycles < 1 and found.slope * cycles <= _SEVERAL:
+        return NONE
     if found.slack <= NO_SLACK and found.exposed >= _STARTS:
         return NONE
     if found.exposed >= _EXPOSED and found.slope <= _SMALL:
@@ -166,7 +178,10 @@ def first_bottleneck(
     alike = "nop" in tight and slack["nop"] <= slack[worst] + _ALIKE
     if dispatched >= FRONT_END and alike:
         return "front end"
-    if dispatched < FRONT_END and (alike or ("nop" in tight and slack["nop"] <= NO_SLACK)):
+    # Single ones may cost too little to be told from noise, on a core that begins eight per cycle.
+    if dispatched < FRONT_END and (
+        alike or any(slack[kind] <= NO_SLACK for kind in tight if kind in {"nop", "long nop"})
+    ):
         return "restarts"
     # Whatever takes a port now and then delays a chain that waits for nothing else.
     if "latency" in tight:

@@ -1,5 +1,6 @@
 """The result of adding noise to a loop: a curve for each kind, what it absorbed, and what holds the loop back."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,6 +53,9 @@ class NoiseResult(Tabled):
         Time of the original function relative to its plain copy: far from 1, the copy is another program.
     least : float
         Slowdown that counts as one.
+    simulated_cycles : float
+        Cycles of an iteration with nothing added in the model, what runs outside of the loop shared out; NaN where
+        nothing was simulated, or by an earlier version.
     refused : mapping
         Kinds that could not be added -> why.
     notes : tuple of str
@@ -76,6 +80,7 @@ class NoiseResult(Tabled):
     least: float
     host: str
     core: str = ""
+    simulated_cycles: float = math.nan
     refused: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -103,7 +108,8 @@ class NoiseResult(Tabled):
     @cached_property
     def _simulated(self) -> dict[str, Bend]:
         curves = {kind: self.curve(kind) for kind in self._modelled}
-        return {kind: bend(c["added"], c["simulated"], self.least) for kind, c in curves.items()}
+        cycles = self.simulated_cycles
+        return {kind: bend(c["added"], c["simulated"], self.least, cycles=cycles) for kind, c in curves.items()}
 
     @cached_property
     def _modelled(self) -> list[str]:
@@ -114,7 +120,7 @@ class NoiseResult(Tabled):
     def slack(self) -> dict[str, str]:
         """How much slack each kind's resource has, in a word, measured: none, some, plenty, or that it is not known."""
         quiet = self.curves.groupby("kind")["quiet"].all()
-        return {kind: word(found) if quiet[kind] else UNTOLD for kind, found in self._measured.items()}
+        return {kind: word(found, self.cycles) if quiet[kind] else UNTOLD for kind, found in self._measured.items()}
 
     @property
     def bottleneck(self) -> str:
@@ -131,7 +137,8 @@ class NoiseResult(Tabled):
         """The same by the same rule from the simulated curves; empty without a model."""
         if not self._modelled:
             return ""
-        return self._first(self._simulated, {kind: word(found) for kind, found in self._simulated.items()})
+        words = {kind: word(found, self.simulated_cycles) for kind, found in self._simulated.items()}
+        return self._first(self._simulated, words)
 
     def _first(self, bends: Mapping[str, Bend], words: Mapping[str, str]) -> str:
         slack = {kind: found.slack for kind, found in bends.items()}
@@ -141,9 +148,16 @@ class NoiseResult(Tabled):
         return first_bottleneck(slack, words, self._dispatched(bends), slope, own, exposed)
 
     def _dispatched(self, bends: Mapping[str, Bend]) -> float:
-        """Return the share of the time in which dispatch is busy: the loop's instructions, at a nop's cost each."""
+        """Return the share of the time in which dispatch is busy: the loop's instructions, at a nop's cost each.
+
+        Where no-operations never hurt, at most what leaves room for those that were added; 1 where none were.
+        """
         nop = bends.get("nop")
-        return self.instructions * nop.slope if nop and np.isfinite(nop.slope) else 1.0
+        if nop is None:
+            return 1.0
+        if not np.isfinite(nop.slope):
+            return self.instructions / (self.instructions + nop.absorbed)
+        return self.instructions * nop.slope
 
     def disagreement(self, kind: str) -> float:
         """Return how far the model's curve of one kind is off: the mean absolute difference of logarithms."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfkit.diagnosis import words
+from perfkit.trace.code import NO_ACCESS
 
 if TYPE_CHECKING:
     from perfkit.simulators.gus.gus import GusResult
@@ -13,8 +14,13 @@ if TYPE_CHECKING:
 _MOST = 0.5  # the share of a group's work that makes it the work of one kind
 _NEARLY_ALL = 0.9
 _NAMED = 0.15  # operations with a smaller share of it are not named
+_TORN = 0.25  # share of the accesses that lie across a line's end above which this is said
+_PAGE = 4096
+_OF_STORES = frozenset({"store_commit", "store_buffer", "page_split_store"})
 _LOCKED = re.compile(r"lock |xchg .*\[")
 _PREFIX = re.compile(r"^(?:lock|rep\w*|xacquire|xrelease|notrack|bnd) ")
+_DIVISION = re.compile(r"v?(div|sqrt|fdiv|fsqrt|idiv)")
+_SLOW = 1.5  # cycles from which a division is one that waits for a unit that is not pipelined
 _GATHER = re.compile(r"vp?gather")
 _STORE = re.compile(r"(v?mov\w*|push|stos\w*|v?p?extr\w*|vextract\w*|vp?scatter\w*) (\w+ ptr )?(\w\w:)?\[|push ")
 
@@ -25,6 +31,8 @@ def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
     Of ports, with the operations that take most of what they give; of all else as `perfkit.diagnosis.words` has it.
     """
     p = result.program
+    if resource in _OF_STORES and (torn := _torn(result, stores=True)):
+        return f"{words.held_back(resource)}: {torn}", "aligned data"
     if resource not in p.groups or not words.is_ports(resource):
         return words.held_back(resource), words.remedy(resource)
     core, runs = result.settings.core, result.executions
@@ -60,7 +68,14 @@ def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
             f"gathers: each keeps the ports {resource} for {each(_GATHER):.1f} cycles, a load for each element",
             "loads of neighbouring elements, or of several that are used together",
         )
+    if share(_DIVISION) > _MOST and each(_DIVISION) >= _SLOW:
+        return (
+            f"divisions: each keeps the ports {resource} for {each(_DIVISION):.1f} cycles",
+            "multiplying by the reciprocal",
+        )
     most = f"the ports {resource} take {rate:g} a cycle at most"
+    if loads.sum() >= _MOST * use.sum() and (torn := _torn(result, stores=False)):
+        return f"loads: {torn}", "aligned data"
     if loads.sum() >= _NEARLY_ALL * use.sum():
         return f"loads: {most}", "wider loads, or values kept in registers"
     if share(_STORE) >= _NEARLY_ALL:
@@ -69,6 +84,22 @@ def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
         f"the ports {resource}, which {_shared(texts, use)} share: {rate:g} a cycle at most",
         words.remedy(resource),
     )
+
+
+def _torn(result: "GusResult", stores: bool) -> str:
+    """Say how many of the loads, or stores, lie on two lines of memory or on two pages; "" where few do."""
+    trace, line = result.trace, result.settings.core.caches[0].line
+    code = trace.code
+    wanted = code.write if stores else code.read & ~code.write
+    addresses, sizes = trace.addresses, trace.access_sizes()
+    of = np.concatenate([np.zeros(0, dtype=np.int32), *trace.operands()])
+    mine = wanted[of].astype(bool) & (addresses != NO_ACCESS) & (sizes > 0)
+    first, last = addresses[mine], addresses[mine] + sizes[mine].astype(np.uint64) - np.uint64(1)
+    for size, what in ((_PAGE, "the end of a page"), (line, f"the end of a line of {line} bytes")):
+        crossing = float(np.mean(first // np.uint64(size) != last // np.uint64(size))) if len(first) else 0.0
+        if crossing >= _TORN:
+            return f"{crossing:.0%} of them lie across {what} and are two accesses each"
+    return ""
 
 
 def _shared(texts: tuple[str, ...], use: np.ndarray) -> str:

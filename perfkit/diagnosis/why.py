@@ -72,6 +72,7 @@ _UNTIMED = 100  # calls that are recorded where none was timed
 _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
 _UP = 3  # callers that are looked at where calls are too short
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
+_SEVERAL = 5  # calls from which their median tells that none of them was interrupted
 _SHORT = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
 _INTERRUPTED = 0.01  # seconds from which a call is interrupted by other programs as the whole run is
 _WIDEST = 1.05  # more instructions per cycle than the core's width times this were not run in the measured cycles
@@ -258,20 +259,17 @@ class _Inquiry:
                     )
             else:
                 calls, trace = self._recorded(hot, timed, found is None or few(found))
-                above = (
-                    self._above(hot, reason, timed, found, core)
-                    if self._may_overlap(timed, trace, calls, core)
-                    else None
-                )
+                overlaps = self._may_overlap(timed, trace, calls, core)
+                above = self._above(hot, reason, timed, found, core) if overlaps and not self.asked else None
                 if above is not None:
                     hot, reason, timed, calls, trace = above
                 else:
-                    self.bare = self._may_overlap(timed, trace, calls, core)
+                    self.bare = overlaps
                     trace = self._where_the_time_goes(found, hot, trace, core)
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"), self.ahead.resting():
             states = tuple(beside(lambda warm: Gus(core, warm=warm).run(trace), ("none", "caches")))
-            self.expected = Gus(core).cycles_after(self.before, trace) if self.before is not None else 0.0
+            self.expected = self._after_what_ran(core, calls, trace)
         once, _ = self._measured(timed, calls, trace, why_not, core)
         self._answer_first(hot, _nearest(states, calls, once, self.expected)[0], once)
         if timed and self._whole(trace) is not None:
@@ -421,14 +419,14 @@ class _Inquiry:
         return not self.asked and bool(timed) and len(timed[0].ticks) > 1 and middle(timed[0].cycles) < _SHORT
 
     def _may_overlap(self, timed: list[CallTimes], trace: Trace, calls: Calls, core: Microarchitecture) -> bool:
-        """Whether the reorder buffer holds much of the next call of a function that nobody asked for.
+        """Whether the reorder buffer holds much of the next call.
 
         Calls are recorded and timed one behind the other, without their caller's code: what a short one returns would
         be what the next one is given, and nothing that the processor does beside each other would be seen.
         """
         held = core.resource("rob").value * calls.count / max(trace.instruction_count, 1)
         is_timed = bool(timed) and len(timed[0].ticks) > 0
-        return is_timed and not self.asked and not self.crowded and calls.count > 1 and held >= SHORT
+        return is_timed and not self.crowded and calls.count > 1 and held >= SHORT
 
     def _above(
         self, hot: HotFunction, reason: str, timed: list[CallTimes], found: Profile | None, core: Microarchitecture
@@ -646,11 +644,27 @@ class _Inquiry:
                 return part
         return None
 
+    def _after_what_ran(self, core: Microarchitecture, calls: Calls, trace: Trace) -> float:
+        """Return the cycles of a part of a call with what ran before it in the caches; 0 where that is not known.
+
+        Of the beginning of a later call that is the call before: as much of it as was recorded, which leaves the end of
+        the data there, and not what the part itself touches.
+        """
+        if self.before is not None:
+            return Gus(core).cycles_after(self.before, trace)
+        if not calls.skip or self.longer is None or trace.provenance.complete:
+            return 0.0
+        part = trace if trace.code is self.longer.code else self.longer.head(trace.instruction_count)
+        return Gus(core).cycles_after(self.longer, part)
+
     def _part(self, longer: Trace, first: int, last: int) -> Trace:
-        """Return so many blocks, and keep what ran before them."""
+        """Return so many blocks, and keep what ran before them: never a whole call, though it may end with the call."""
         limit = f"limit of {self.limit} instructions"
         self.before = longer.part(0, first, limit) if first else None
-        return longer.part(first, last, limit)
+        part = longer.part(first, last, limit)
+        return replace(
+            part, provenance=replace(part.provenance, complete=False, stopped=part.provenance.stopped or limit)
+        )
 
     def _simulated(self, states: Sequence[GusResult], calls: Calls, measured: Measured | None) -> GusResult:
         """Return the nearest of both simulations; say what else it might have been, where that is far from it."""
@@ -703,6 +717,8 @@ class _Inquiry:
         pages = len(np.unique(trace.addresses[trace.addresses != NO_ACCESS] >> np.uint64(12)))
         faults = min(float(pages), part * best.faults * calls.count / max(len(best.ticks), 1))
         middle_run = float(np.median(sums))
+        mine = best.cycles[calls.skip : last]
+        alike = float(np.median(mine)) * len(mine) / float(mine.sum()) if len(mine) >= _SEVERAL else 0.0
         return Measured(
             least,
             max(sums),
@@ -714,6 +730,8 @@ class _Inquiry:
             faults,
             taken_off=off[at] > 0,
             kernel=max(run.kernel for run in whole),
+            subnormal=any(run.subnormal for run in whole),
+            alike=alike,
         ), ""
 
     def _sampled_quietly(
@@ -796,16 +814,17 @@ class _Inquiry:
             return error
 
     def _doubts(self, found: Profile | None, result: GusResult, measured: Measured | None) -> Iterator[str]:
-        """Yield why another function than the one that nobody asked for may be what takes the time."""
-        if self.asked or found is None:
-            return
+        """Yield why the answer may not hold: calls without their caller, another function than nobody asked for."""
         trace, rob = result.trace, result.settings.core.resource("rob").value
         held = rob / max(result.instructions, 1) * result.cycles
         if self.bare and (measured is None or held * measured.calls < SHORT * measured.cycles):  # else it says so
             yield (
                 "uncertain: its calls are so short that what calls them decides how long they take, and they were "
                 "recorded and simulated one behind the other, without that code"
+                + ("; ask without -f, or about the function that calls it" if self.asked else "")
             )
+        if self.asked or found is None:
+            return
         covered = _covered(found, trace)
         waits = _waits(found)
         if covered < _SMALL and covered < 1 - covered - waits:
@@ -872,8 +891,9 @@ def _nearest(
     """Return, of the simulations with empty caches and with the calls' own data, the one nearer to the measured.
 
     What came before the recorded calls is not recorded: their data may lie in the caches, or never have been seen.
-    Of a part of a call it is, and `expected` are the cycles that are simulated with it. Returned are the one that is
-    taken, the other, and why.
+    Of a part of a call it is, and `expected` are the cycles that are simulated with it. Where calls came before, their
+    data are taken to be there as long as the measured time allows it. Returned are the one that is taken, the other,
+    and why.
     """
     cold, warm = states
     target, why = measured.cycles if measured else 0.0, "nearer to the measured time"
@@ -882,6 +902,8 @@ def _nearest(
     if not target:
         return (warm, cold, "calls came before") if calls.skip else (cold, warm, "no call came before")
     apart = [abs(math.log(max(each.cycles, 1.0) / target)) for each in states]
+    if calls.skip and not expected and apart[1] <= math.log(1 + FAR):
+        return warm, cold, "calls came before, and it is near the measured time"  # empty ones may be nearer by chance
     taken, other = (cold, warm) if apart[0] < apart[1] else (warm, cold)
     return taken, other, why
 

@@ -19,7 +19,7 @@ _WORDS = (
      "the number of instructions: as many retire as can",
      "fewer instructions: wider vectors"),
     ("taken_branches",
-     "taken branches: one a cycle at most",
+     "taken branches: the front end follows but one a cycle, or a pair of them",
      "longer loop bodies (unroll)"),
     ("op_cache",
      "the place of the code: a short loop across the end of a line of code (64 bytes) takes a cycle for each part",
@@ -90,7 +90,8 @@ def remedy(resource: str) -> str:
 def better(resource: str, weight: float) -> str:
     """Say what is changed where a resource is made `weight` times as good."""
     name = resource.replace("_", " ")
-    return f"{name} divided by {weight:g}" if "latency" in name or "penalty" in name else f"{weight:g} times {name}"
+    is_time = any(word in resource for word in ("latency", "penalty", "page_split_store", "L1_set_fill"))
+    return f"{name} divided by {weight:g}" if is_time else f"{weight:g} times {name}"
 
 
 def brief(name: str, most: int = 60) -> str:

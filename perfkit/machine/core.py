@@ -99,6 +99,8 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "fused_branch_ports": str,
     "tlb_entries": int,
     "second_tlb_entries": int,
+    "page_walkers": int,
+    "taken_branch_pairs": bool,
     "add_forwarding": (int, float),
     "next_line_prefetch": bool,
     "stream_prefetch": bool,

@@ -67,6 +67,25 @@ def test_a_curve_that_creeps_up_never_rises():
     assert word(bend(n, values, 0.03, cycles=250)) == word(bend(n, values, 0.03)) == NONE
 
 
+def test_a_loop_of_whole_cycles_leaves_the_rest_of_one_idle():
+    """As on a Zen 5: 15 vector operations on four units take four cycles; so do 12 there, beside a chain of four."""
+    n = [0, 1, 2, 3, 4, 6, 8, 12, 16]
+    for own, idle in ((15, NONE), (12, SOME)):
+        found = bend(n, [max(4.0, (own + k) / 4) / 4 for k in n], 0.03, cycles=4.04)
+        assert (word(found, 4.04), word(found)) == (idle, SOME)
+        assert word(found, 4.4) == SOME
+    divider = bend(n, [max(4.0, 3.3 + k) / 4 for k in n], 0.03, cycles=4.0)
+    assert word(divider, 4.0) == SOME  # one unit
+
+
+def test_many_at_once_that_cost_less_each_do_not_make_the_first_ones_slack_nothing():
+    """As on a Zen 5: loads from L2 take 2.9 cycles each, of more than a dozen 1.7; the loop of 2 cycles has none."""
+    n, cycles = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32], 1.97
+    values = [1.97, 3.21, 6.01, 8.87, 11.81, 17.4, 23.16, 28.75, 30.01, 43.44, 58.13]
+    found = bend(n, np.array(values) / cycles, 0.03, cycles=cycles)
+    assert (word(found), found.slack > 0.8) == (PLENTY, True)
+
+
 def test_one_disturbed_point_is_not_a_bend():
     n, values = curve(0.1, 0.01)
     values[2] = 1.8
@@ -88,6 +107,8 @@ def test_a_slowdown_within_its_interval_is_none():
         ({"nop": 0.5, "load": 0.9}, 0.5, "none of these"),
         ({"nop": 0.1, "long nop": 0.0}, 0.3, "restarts"),
         ({"nop": 0.5, "latency": 0.1, "vector add": 0.0}, 0.3, "latency"),
+        ({"nop": math.nan, "long nop": 0.08, "latency": 0.0}, 0.04, "restarts"),  # as on a Zen 5
+        ({"nop": 0.9, "long nop": 0.08, "latency": 0.0}, 0.8, "latency"),
     ],
 )
 def test_the_first_bottleneck(slack, dispatched, right):
@@ -148,6 +169,18 @@ def test_a_models_curve_is_judged_without_the_machines_cycles():
     slow = replace(result(), cycles=0.3)
     assert slow.simulated_bottleneck == result().simulated_bottleneck
     assert slow.to_frame()["simulated_idle"].tolist() == result().to_frame()["simulated_idle"].tolist()
+
+
+def test_a_models_curve_that_creeps_is_no_resources():
+    """A tenth of a cycle for each no-operation: its own cycles say so."""
+    n, slower = [0, 4, 8, 16, 24, 32], [1, 1.0, 1.02, 1.05, 1.08, 1.1]
+    curves = pd.DataFrame({"kind": "nop", "resource": "front end", "added": n, "slowdown": 1.0, "simulated": slower})
+    curves = curves.assign(low=1.0, high=1.0, turns=9, quiet=True)
+    found = replace(result(), curves=curves, instructions=6.0)
+    assert (found.simulated_bottleneck, replace(found, simulated_cycles=12.0).simulated_bottleneck) == (
+        "restarts",
+        "none of these",
+    )
 
 
 def test_a_link_of_a_chain_is_nothing_that_a_core_adds_while_it_renames(monkeypatch):

@@ -29,7 +29,7 @@ from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, s
 from perfkit.diagnosis.diagnosis import Measured, Together, places
 from perfkit.diagnosis.named import named
 from perfkit.diagnosis.opinions import opinions
-from perfkit.diagnosis.why import _Inquiry
+from perfkit.diagnosis.why import _Inquiry, _nearest
 from perfkit.diagnosis.window import hot_timeline, hot_window
 from perfkit.diagnosis.words import held_back, remedy
 from perfkit.errors import DataError
@@ -39,6 +39,7 @@ from perfkit.simulators.gus.trace_events import trace_events
 from perfkit.trace.trace import Trace
 from tests.diagnosis.programs import CHAIN, compiled, needed
 from tests.results.examples import EXAMPLES
+from tests.simulators.assembled import loop
 
 
 def test_whole_calls_within_the_limit_as_like_the_mean_as_can_be():
@@ -429,6 +430,61 @@ def test_a_part_that_ends_at_once_is_an_inner_call_of_a_recursion(monkeypatch, l
     assert (found is not None) == taken
 
 
+def test_the_end_of_a_call_is_not_compared_with_the_whole_of_it(monkeypatch):
+    """A recording from the middle of a call ends with it, and has room: seven times too slow, said the comparison."""
+    trace = pk.datasets.load("traces/correlation-v5-small").head(900)
+    trace = dataclasses.replace(trace, provenance=dataclasses.replace(trace.provenance, complete=True, stopped=""))
+    asked = inquiry()
+    asked.unseen = []
+    monkeypatch.setattr(asked, "_tracer", lambda *_: trace)
+    monkeypatch.setattr("perfkit.diagnosis.why.few", lambda _: False)
+    monkeypatch.setattr("perfkit.diagnosis.why._half_done", lambda *_: 0.1)
+    monkeypatch.setattr("perfkit.diagnosis.why._seen", lambda *_: 1.0)
+    found = asked._steady(object(), object())
+    assert found.instruction_count == trace.instruction_count
+    timed = [CallTimes(np.full(9, 1e6), 9, 0, (1.0,), 0.0, False, "", 1.0)]
+    measured, why_not = asked._measured(timed, Calls(0, 1), found, "", pk.Microarchitecture.load("zen4"))
+    assert (measured, why_not[:23]) == (None, "only a part of one call")
+
+
+def test_the_beginning_of_a_call_does_not_find_its_own_data_in_the_caches():
+    """A stream of 64 MB, of which the first 3 MB are recorded: 5 times too quick, and the wrong level of the caches."""
+    whole = loop("mov rax, [rdi]", 1_000_000, lambda k, _: (1 << 24) + 64 * k)
+    whole = dataclasses.replace(
+        whole, provenance=dataclasses.replace(whole.provenance, complete=False, stopped="limit")
+    )
+    core, asked = pk.Microarchitecture.load("zen4"), inquiry()
+    asked.longer, part = whole, whole.head(2 * 3000)
+    cold, warm = (pk.Gus(core, warm=each).run(part) for each in ("none", "caches"))
+    assert warm.cycles < cold.cycles / 2
+    assert asked._after_what_ran(core, Calls(0, 1), part) == 0
+    expected = asked._after_what_ran(core, Calls(2, 1), part)
+    assert expected == pytest.approx(cold.cycles, rel=0.1)
+    assert _nearest((cold, warm), Calls(2, 1), None, expected)[0] is cold
+
+
+def test_empty_caches_are_not_taken_because_they_come_nearer_by_chance():
+    """20 % below the measured time with the data of the calls before, 11 % above with empty caches: nothing missed."""
+    trace = shuffled_lines(4000)
+    cold, warm = (pk.Gus("zen4", warm=each).run(trace) for each in ("none", "caches"))
+    assert cold.cycles > 2 * warm.cycles
+
+    def taken(cycles, skip):
+        return _nearest((cold, warm), Calls(skip, 1), Measured(cycles, cycles, 2, 1, cycles), 0.0)[0] is warm
+
+    assert [taken(factor * warm.cycles, 3) for factor in (0.9, 1.2, 1.3)] == [True] * 3
+    near = (cold.cycles * warm.cycles) ** 0.5
+    assert [taken(1.3 * near, 3), taken(cold.cycles, 3), taken(cold.cycles, 0), taken(warm.cycles, 0)] == [
+        False, False, False, True,
+    ]  # fmt: skip
+
+
+def shuffled_lines(count):
+    """A loop that loads so many lines of memory in a random order."""
+    order = np.random.default_rng(1).permutation(count)
+    return loop("mov rax, [rdi]", count, lambda k, _: (1 << 24) + 64 * int(order[k]))
+
+
 def short(cycles, trace, **further):
     """Return what is measured of a recorded call that took so many cycles."""
     timed = [CallTimes(np.full(9, cycles), 9, 0, (1.0,), 0.0, False, "", 1.0, **further)]
@@ -468,7 +524,8 @@ def test_the_caches_are_as_full_as_the_measured_time_says():
         asked.unseen = []
         found = asked._simulated(states, Calls(3, 1), Measured(took, took, 1, 1))
         assert found.settings.warm == state
-        assert "nearer to the measured time" in asked.unseen[0]
+        why = {"none": "nearer to the measured time", "caches": "calls came before, and it is near the measured time"}
+        assert why[state] in asked.unseen[0]
 
 
 def test_an_answer_far_from_the_measured_time_says_so_first():
@@ -515,6 +572,8 @@ def test_a_program_that_waits_for_a_processor_makes_the_verdict_uncertain():
     busy = dataclasses.replace(found, measured=Measured(4 * cycles, 4 * cycles, 2, 1, 4 * cycles, waited=0.75))
     assert busy.headline().startswith("Uncertain: other programs had the processors for 75% of the time")
     assert "BEWARE" not in busy.report()
+    whole = Measured(4 * cycles, 4 * cycles, 2, 9, 4 * cycles, waited=0.75, alike=0.99)
+    assert not dataclasses.replace(found, measured=whole).uncertain, "none of nine calls was interrupted"
     alone = dataclasses.replace(found, measured=Measured(4 * cycles, 4 * cycles, 2, 1, 4 * cycles, waited=0.01))
     assert alone.headline().startswith("The model is -75% off the measured time: do not rely on this")
     far = dataclasses.replace(found, measured=Measured(9 * cycles, 9 * cycles, 2, 1, 9 * cycles, waited=0.5))
@@ -686,6 +745,21 @@ def test_the_kernels_work_is_told_where_it_explains_the_measured_time():
     assert "(about 1,000,000 page faults, memory touched for the first time)" in told(0.75, 1e6)
     assert "kernel" not in told(0.1)
     assert "kernel" in told(0.75, waited=0.5, taken_off=True), "and not: other programs shared the caches"
+
+
+def test_subnormal_numbers_are_told_where_more_was_measured_than_is_simulated():
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = found.result.cycles
+
+    def told(factor, **further):
+        measured = Measured(factor * cycles, factor * cycles, 2, 1, factor * cycles, **further)
+        return "subnormal" in dataclasses.replace(found, measured=measured).doubt
+
+    assert any("pd" in text or "sd" in text for text in found.result.trace.code.text)
+    assert [told(4, subnormal=True), told(4), told(1, subnormal=True), told(0.5, subnormal=True)] == [
+        True,
+        *[False] * 3,
+    ]
 
 
 @needed

@@ -77,3 +77,32 @@ def test_atomic_operations_without_a_figure_have_none():
         result = pk.Gus(pk.Microarchitecture.load("golden_cove")).run(Tracer().run(program, "atomics"))
     said = [in_words(result, group)[0] for group in result.program.groups]
     assert not [each for each in said if " for 0 cycles" in each or " for 1 cycles" in each]
+
+
+@pytest.mark.parametrize(
+    ("address", "function", "resource", "said"),
+    [
+        (60, "loads", "Load", "loads: 100% of them lie across the end of a line of 64 bytes and are two accesses each"),
+        (56, "loads", "Load", "loads: the ports Load take "),
+        (4092, "stores", "page_split_store", "stores that cross the end of a page: 100% of them lie across the end of"),
+        (60, "stores", "store_commit", "stores: they are written to the cache one after the other: 100% of them lie"),
+        (56, "stores", "store_commit", "stores: they are written to the cache one after the other"),
+    ],
+)
+def test_what_lies_across_the_end_of_a_line_is_told(address, function, resource, said):
+    source = f"""
+    static char room[3 * 4096] __attribute__((aligned(4096)));
+    __attribute__((noinline)) void loads(const volatile char *p, long n) {{
+      for (long i = 0; i < n; i++) asm volatile("mov (%0),%%rax\\nmov (%0),%%rcx\\nmov (%0),%%rdx\\nmov (%0),%%rsi"
+                                                :: "r"(p) : "rax", "rcx", "rdx", "rsi");
+    }}
+    __attribute__((noinline)) void stores(volatile char *p, long n) {{
+      for (long i = 0; i < n; i++) asm volatile("mov %1,(%0)\\nmov %1,(%0)" :: "r"(p), "r"(i) : "memory");
+    }}
+    int main(void) {{ loads(room + {address}, 500); stores(room + {address}, 500); }}
+    """
+    program = compiled(f"across-{address}", source, "-O2")
+    result = pk.Gus(pk.Microarchitecture.load("zen5")).run(Tracer().run(program, function))
+    told = in_words(result, resource)[0]
+    assert told.startswith(said)
+    assert ("across" in told) == (address != 56)

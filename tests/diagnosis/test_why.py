@@ -244,7 +244,8 @@ int main(void) {
 def test_calls_that_run_beside_each_other_are_explained_in_the_loop_that_makes_them():
     """Each is a chain, and several are on their way at once: the divider is what they wait for."""
     found = pk.why(compiled("beside", BESIDE), seconds=2)
-    assert (found.function, found.bottleneck) == ("main", "fp_divider")
+    assert found.function == "main"
+    assert "divisions" in found.headline(), found.headline()
     assert found.chosen.startswith("it calls divide, the hottest function, whose calls are too short")
     if found.profiled.endswith("perf, software clock"):
         assert found.measured is not None, (found.not_measured, found.unseen)

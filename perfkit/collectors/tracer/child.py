@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 _PERSONALITY_NO_RANDOMIZE = 0x0040000
 _MAP_FIXED, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x10, 0x4000, 0x100000
-_RWX = 7
+RWX = 7
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 _SYS_READ, _SYS_WRITEV, _SYS_ARCH_PRCTL, _ARCH_GET_FS = 0, 20, 158, 0x1003
 _GREGS_OFFSET, _RIP = 40, 16  # of uc_mcontext.gregs in ucontext_t; where rip is in it
@@ -435,7 +435,7 @@ class Session:
             for sign in (1, -1):
                 want = (address + sign * step * 0x100000) & ~0xFFF
                 flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED_NOREPLACE
-                at = self.libc.mmap(want, size, _RWX, flags, -1, 0) if want > 0 else None
+                at = self.libc.mmap(want, size, RWX, flags, -1, 0) if want > 0 else None
                 if at == want:
                     return int(at)
                 if at not in (None, 2**64 - 1):
@@ -502,7 +502,7 @@ class Session:
         if entry.size < 5 and first[entry.size : 5].strip(b"\x90\xcc\x00\x66\x2e\x0f\x1f\x44\x84\x40"):
             raise Refused(f"{entry.name} is too short to be patched ({entry.size} bytes)")
         page = entry.start & ~0xFFF
-        if self.libc.mprotect(page, 8192, _RWX):
+        if self.libc.mprotect(page, 8192, RWX):
             raise OSError(f"cannot make the function's code writable (errno {ctypes.get_errno()})")
         self._first[entry.start] = first[:5]
         ctypes.memmove(entry.start, b"\xe9" + struct.pack("<i", stub - entry.start - 5), 5)

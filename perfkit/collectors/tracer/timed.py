@@ -24,7 +24,7 @@ from perfkit.collectors.tracer.cloner import Refusal, child_environment, search_
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.own_memory import interpreter
-from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, FS_BASE, LINKS, OTHERS, POINTER, RETURN
+from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, FS_BASE, LINKS, MXCSR, OTHERS, POINTER, RETURN
 from perfkit.errors import DataError, NeverCalledError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.timed_child"
@@ -32,6 +32,7 @@ _ROOM = 8 << 20  # bytes: a million calls
 _LOADING = 20.0  # seconds for the child to start
 _COUNTED = 0.1  # seconds of a run from which the kernel's clock, of 10 ms a tick, tells a share
 _LOOK = 0.01  # seconds between looks at how many calls there were
+_SUBNORMAL = 0b1_0010  # flags of MXCSR: an operand was subnormal, a result too small to be normal
 _MULTIPLY = (2, 3, 4, 5)  # cycles that a dependent multiplication may take
 
 
@@ -86,6 +87,9 @@ class CallTimes:
     shared : float
         As `waited`, where the timed calls are of the first thread, and it ran, or was ready to, for most of the run:
         the share of long calls, too.
+    subnormal : bool
+        Whether SSE or AVX arithmetic met a number below the normal range, as operand or result, from the beginning of
+        the run up to the end of the last timed call, in its thread. False where such numbers are taken for zero.
     """
 
     ticks: NDArray[np.int64]
@@ -103,6 +107,7 @@ class CallTimes:
     ticks_per_second: float = 0.0
     shared: float = 0.0
     kernel: float = 0.0
+    subnormal: bool = False
 
     @property
     def cycles_per_second(self) -> float:
@@ -174,9 +179,11 @@ def time_calls(
         shared = waited if ready > lasted / 2 else 0.0
         is_most = bool(rate) and times.ticks.sum() / rate > lasted / 2
         kernel = kernel if is_most else 0.0
+        (flags,) = struct.unpack("<I", os.pread(handles["context"], 4, MXCSR))
         return replace(
-            times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate, shared=shared, kernel=kernel
-        )
+            times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate, shared=shared, kernel=kernel,
+            subnormal=bool(flags & _SUBNORMAL),
+        )  # fmt: skip
     finally:
         for handle in handles.values():
             os.close(handle)

@@ -17,10 +17,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from perfkit.collectors.tracer.child import Session, say, start_session
+from perfkit.collectors.tracer.child import RWX, Session, say, start_session
 
 # Offsets in the context page.
-ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11 = range(0, 88, 8)
+ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11, MXCSR = range(
+    0, 96, 8
+)
+_FLAGS = 0x3F  # of MXCSR: what arithmetic met since they were last cleared
 LINKS = 4096  # links of each chain
 _ADD, _MULTIPLY = b"\x48\x01\xc8", b"\x48\x0f\xaf\xc1"  # add rax, rcx; imul rax, rcx
 
@@ -38,6 +41,7 @@ def main(argument: str) -> None:
     ran, waited = ran_and_waited()
     had = struct.pack("<q2d", used.ru_minflt, used.ru_utime, used.ru_stime)
     say(channel, b"P", had + struct.pack("<2qQd", ran, waited, threading.get_ident(), time.monotonic()))
+    session.forget()
     session.run()
     say(channel, b"M", Path("/proc/self/maps").read_bytes())
     say(channel, b"C", session.chains())
@@ -83,11 +87,17 @@ class TimedSession(Session):
         # The function itself, at the same place in a page: where code lies changes how fast it is.
         plain = base + 8192 + entry.start % 4096
         stub = base + 4096
-        self.place(beginning(entry, code), plain)
+        self.place(_to_itself(entry, code, plain) or beginning(entry, code), plain)
         self.place(_stub(base, plain), stub)
         self._set(base)
         list(Decoder(64, self.read(stub, 64), ip=stub))
         self._patch(entry, stub)
+        for call in _inner(entry, code):  # a jump through a table leads from the copy to here
+            if call.len != 5 or call.ip < entry.start + 5:
+                continue
+            if self.libc.mprotect(call.ip & ~0xFFF, 8192, RWX):
+                raise OSError(f"cannot make the function's code writable (errno {ctypes.get_errno()})")
+            ctypes.memmove(call.ip + 1, struct.pack("<i", plain - call.next_ip), 4)
 
     def _set(self, base: int) -> None:
         values = {POINTER: self.buffer, LIMIT: self.buffer + self.spec["room"] - 8}
@@ -100,6 +110,14 @@ class TimedSession(Session):
             self._run_script()
         else:
             self._run_program()
+
+    def forget(self) -> None:
+        """Clear what arithmetic has met so far, so that the flags after a call are of the program."""
+        kept = ctypes.c_uint32()
+        store, load = (self._callable(code) for code in (b"\x0f\xae\x1f\xc3", b"\x0f\xae\x17\xc3"))
+        store(ctypes.addressof(kept), 0)
+        kept.value &= ~_FLAGS
+        load(ctypes.addressof(kept), 0)
 
     def chains(self) -> bytes:
         """Return the ticks of a chain of additions and of one of multiplications, and of two readings in a row."""
@@ -128,6 +146,24 @@ class TimedSession(Session):
         at = self.libc.mmap(None, size, 7, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
         ctypes.memmove(at, code, len(code))
         return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(at)
+
+
+def _inner(entry: Any, code: list[Any]) -> list[Any]:
+    """Return the calls of a function to itself."""
+    return [i for i in code if i.is_call_near and i.near_branch_target == entry.start]
+
+
+def _to_itself(entry: Any, code: list[Any], plain: int) -> list[Any]:
+    """Return a copy of a recursive function that calls itself without the stub; nothing of one that is not.
+
+    The stub would be passed by every inner call, in the time of the outermost one: of a short function, half of it.
+    """
+    if not _inner(entry, code):
+        return []
+    copies = [i.copy() for i in code]
+    for call in _inner(entry, copies):
+        call.near_branch64 = plain
+    return copies
 
 
 def beginning(entry: Any, code: list[Any]) -> list[Any]:
@@ -196,6 +232,7 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.code(Code.MOV_RM64_R64, MemoryOperand(R11), RAX)
     e.lea(R11, MemoryOperand(R11, displ=8, displ_size=1))
     e.store(POINTER, R11)
+    e.code(Code.STMXCSR_M32, e.slot(MXCSR))
     e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(ACTIVE), 0))
     e.load(RAX, SAVED_RAX)
     e.load(RDX, SAVED_RDX)

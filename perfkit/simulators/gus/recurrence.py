@@ -16,12 +16,13 @@ What is added to the printed algorithm, with its reason:
   written, an L1 miss holds a line-fill buffer until its line arrives;
 - latency and bandwidth of each memory level are separate; an access that crosses a line uses two lines;
 - a mispredicted branch delays the next dispatch (the paper predicts perfectly), and so does a taken one on cores that
-  take but so many in a cycle;
+  take but so many in a cycle, or pairs of them;
 - a load of bytes from several stores waits until these are written; on cores that rename memory, one of a whole
   register that was stored before has the register's value without loading;
 - a line that is on its way is not in L1: accesses to it wait until it arrives;
 - an access to a page that no TLB holds waits for the page walk, one that only the second TLB holds for that TLB; both
-  are given the part of the time in which they hold up retirement, and not the rest of the access;
+  are given the part of the time in which they hold up retirement, and not the rest of the access; where the
+  core file has the number of page walkers, only so many walks are on their way at a time;
 - the front end gets its uops in groups from the micro-op cache, one line of code and one taken branch at most in each,
   where the core file has the figure; groups may run ahead of dispatch;
 - stores into one aligned piece of a line that follow each other are written together, one across its end in two parts,
@@ -76,6 +77,8 @@ from perfkit.simulators.gus.timing import (
     TICKS,
     TRANSLATION,
     VECTOR,
+    WALKERS,
+    WALKING,
     WRITES,
 )
 from perfkit.simulators.memory.memory import (
@@ -85,6 +88,7 @@ from perfkit.simulators.memory.memory import (
     LEVEL,
     MISPREDICTED,
     PAGE_SPLIT,
+    PAGE_WALK,
     PREFETCH_SHIFT,
     RENAMED,
     RETAGGED,
@@ -168,6 +172,8 @@ def simulate(  # pragma: no cover - compiled
     n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
     queued, line_before, line_last, paired = s_counts[5], s_counts[6], s_counts[7], s_counts[8]
     grouped, crowded, c_fetch = s_counts[9], s_counts[10], costs.fetch
+    joined, came_from, jump_pairs = s_counts[11] != 0, s_counts[12], costs.taken_pairs[0] != 0
+    block_place = program.block_place
     group, most, lined = costs.group[0], costs.most[0], costs.lined[0]
     p_place, p_constants = program.place, program.constants
     penalty, byte, taken = load(costs.penalty, 0), load(costs.byte, 0), load(costs.taken, 0)
@@ -223,7 +229,10 @@ def simulate(  # pragma: no cover - compiled
                 fe = later(fe, opened)
             if into & TAKEN:
                 into = 0
-                jump = later(jump + taken, disp)
+                if not joined:
+                    jump = later(jump + taken, disp)
+                # Of a pair the first leads on: no turn of a loop takes less than a cycle.
+                joined = jump_pairs and not joined and block_place[_U(b)] > came_from
                 fe = later(fe, jump)
             if u > 0:
                 v = _freed(s_rob, slots + u - 1, rob, c_rob)
@@ -337,12 +346,22 @@ def simulate(  # pragma: no cover - compiled
                 got = a
                 # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
                 which = by_address if level == 0 and by_address != LATENCY else LEVEL_LATENCY + level
+                if taint is not None:
+                    no = to.start(taint, to.ACCESS, to.ADDRESS, na, n)
                 walk = code >> WALK_SHIFT & WALK
+                if walk == PAGE_WALK:
+                    v = load(s_level, WALKERS)
+                    if taint is not None:
+                        no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_LEVEL, WALKERS, n)
+                        uses = to.use(taint, to.BY_LEVEL, WALKERS, uses, v, disp, n)
+                    if spent is not None and v > got:
+                        which = TRANSLATION + walk - 1
+                    got = later(got, v)
+                    store(s_level, WALKERS, later(v, disp) + load(c_walk, WALKING))
                 if walk:
                     got = got + load(c_walk, walk)
                 v = load(s_level, 0)
                 if taint is not None:
-                    no = to.start(taint, to.ACCESS, to.ADDRESS, na, n)
                     no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_LEVEL, 0, n)
                     uses = to.use(taint, to.BY_LEVEL, 0, uses, v, disp, n)
                 if spent is not None and v > got:
@@ -581,6 +600,7 @@ def simulate(  # pragma: no cover - compiled
             if taint is not None:
                 to.finish(taint, n, i, disp, a if loaded > NEVER and a > x else x, end, ret)
             n += 1
+        came_from = _I(block_place[_U(b)])
     store(s_now, 0, disp)
     store(s_now, 1, fe)
     store(s_now, 2, ret)
@@ -589,6 +609,6 @@ def simulate(  # pragma: no cover - compiled
     store(s_now, 5, jump)
     store(s_now, 6, left)
     store(s_now, 7, newest)
-    s_counts[9], s_counts[10] = grouped, crowded
+    s_counts[9], s_counts[10], s_counts[11], s_counts[12] = grouped, crowded, _I(joined), came_from
     s_counts[5], s_counts[6], s_counts[7], s_counts[8] = queued, line_before, line_last, paired
     s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses

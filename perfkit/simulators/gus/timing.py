@@ -46,7 +46,9 @@ CAUSES = (
 )
 RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWARD = range(8)
 LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, TRANSLATION, SET_FILL, PORTS = 8, 12, 16, 17, 18, 20, 21
-FIRST_SET = 4  # in `State.level`: the sets of L1 come after the levels
+WALKERS = 4  # in `State.level`: the walkers of pages come after the levels
+FIRST_SET = 5  # and then the sets of L1
+WALKING = 3  # in `Costs.walk`: how long after a page walk the next one begins
 
 
 # What an instruction has, as counts, and its flags: fields of one number, (first bit, largest value).
@@ -69,6 +71,7 @@ class Static(NamedTuple):
     block_use: NDArray[np.int32]  # (blocks,) first entry of `use`
     block_register: NDArray[np.int32]  # (blocks,) first entry of `register`
     block_operand: NDArray[np.int32]  # (blocks,) first entry of `operand`
+    block_place: NDArray[np.int32]  # (blocks,) how many blocks lie at lower addresses
     head: NDArray[np.int64]  # (instructions,) `SLOTS` to `WRITES`
     place: NDArray[np.int32]  # (instructions,) of a group of the micro-op cache, in parts of a uop
     constants: NDArray[np.int32]  # (instructions,) uops and constants of 32 bits
@@ -100,7 +103,8 @@ class Costs(NamedTuple):
     retag_port: NDArray[np.int64]  # (1,) or (K,) which one, -1 where none; all agree
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (1, K)
-    taken: NDArray[np.int64]  # (1, K) between two taken branches
+    taken: NDArray[np.int64]  # (1, K) between two taken branches, or pairs of them
+    taken_pairs: NDArray[np.int64]  # (1,) or (K,) whether two of them go together, where the first leads on; all agree
     fetch: NDArray[np.int64]  # (1, K) between two groups of uops from the micro-op cache
     group: NDArray[np.int64]  # (1,) or (K,) `place` of such a group, 0 where the core has none; all agree
     most: NDArray[np.int64]  # (1,) or (K,) `constants` of such a group; all agree
@@ -110,7 +114,7 @@ class Costs(NamedTuple):
     # shifted to the piece whose stores are written together, where these follow one another (`store_boundary`).
     pairs: NDArray[np.int64]
     piece: NDArray[np.int64]  # (1,) or (K,), all agree: the bits by which a granule is shifted to what pairs lie in
-    walk: NDArray[np.int64]  # (3, K) nothing, an access of the second TLB, a page walk
+    walk: NDArray[np.int64]  # (4, K) nothing, an access of the second TLB, a page walk; between two page walks
     page_split: NDArray[np.int64]  # (1, K) a store across the end of a page
     set_fill: NDArray[np.int64]  # (2, K) between two lines that come into one set of L1; where a written one leaves it
     early: NDArray[np.int64]  # (2, K) what is added to a result for additions: nothing, less than nothing
@@ -140,11 +144,11 @@ class State(NamedTuple):
     # line, the beginning of the group of uops, that of the line of code
     now: NDArray[np.int64]
     # instructions; used of each ring: rob, loads, stores, misses, queue; two lines written, whether as a pair; of the
-    # group: place, constants
+    # group: place, constants; whether a taken branch may go with the last one; where the last block lies
     counts: NDArray[np.int64]
     register: NDArray[np.int64]  # for every operation, then for additions
     port: NDArray[np.int64]
-    level: NDArray[np.int64]  # of each level, then of each set of L1 where these are modelled
+    level: NDArray[np.int64]  # of each level, of the page walkers, then of each set of L1 where these are modelled
     rob: NDArray[np.int64]  # rings of a power of two, so that buffers of other sizes fit in
     loads: NDArray[np.int64]
     stores: NDArray[np.int64]
@@ -208,6 +212,7 @@ def static(program: Program) -> Static:
         program.use_start[first],
         register_start[first],
         code.operand_start[first],
+        np.argsort(np.argsort(code.pc[first], kind="stable")).astype(np.int32),
         head,
         (_parts(program.core) * program.slots + program.wide * (_parts(program.core) > 1)).astype(np.int32),
         (program.slots + program.constants).astype(np.int32),
@@ -328,11 +333,12 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks([value("misprediction_penalty", 0.0)]),
         ticks([1.0 / value("taken_branches", np.inf)]),
+        np.int64(bool(core.feature("taken_branch_pairs", False))),
         ticks([1.0 / value("op_cache", np.inf)]),
         *_group(core),
         *_commit(core, base, ticks),
         np.int64(int(core.feature("store_pair_bytes", 64)).bit_length() - 4),
-        ticks([0.0, value("second_tlb_latency", 0.0), value("page_walk_latency", 0.0)]),
+        ticks([0.0, value("second_tlb_latency", 0.0), *_walks(core, value("page_walk_latency", 0.0))]),
         ticks([value("page_split_store", 0.0)]),
         ticks([value("L1_set_fill", 0.0), 2 * value("L1_set_fill", 0.0)]),
         ticks([0.0, -program.early.max(initial=0.0) * factor]),
@@ -364,7 +370,7 @@ def state(program: Program, cost: Costs) -> State:
     )
     return State(
         zeros(10, lanes),
-        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0], dtype=np.int64),
+        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0], dtype=np.int64),
         zeros(2 * REGISTERS, lanes),
         zeros(len(program.groups), lanes),
         zeros(FIRST_SET + _sets(program), lanes),
@@ -377,6 +383,12 @@ def state(program: Program, cost: Costs) -> State:
         ring(np.maximum(cost.store_buffer, RECENT)),
         schedulers,
     )
+
+
+def _walks(core: Microarchitecture, latency: float) -> tuple[float, float]:
+    """Return how long a page walk takes, and how long after one the next begins: several walkers share the work."""
+    walkers = int(core.feature("page_walkers", 0))
+    return latency, latency / walkers if walkers else 0.0
 
 
 def _commit(core: Microarchitecture, base: Microarchitecture, ticks: Any) -> tuple[Any, Any]:

@@ -32,6 +32,7 @@ FORWARDED = 0x100  # a load of bytes that are all from one recent store
 RENAMED = 0x200  # such a load whose value the core knows without loading
 WALK_SHIFT = 10  # 1: the page is in the second TLB only, 2: in none
 WALK = 0b11
+PAGE_WALK = 2
 PAGE_SPLIT = 0x1000  # a store across the end of a page
 WRITE_BACK_SHIFT = 13  # bits: L1, L2, L3 gave up a line that had been written, for the access or its prefetch
 WRITE_BACKS = 0b111 << WRITE_BACK_SHIFT

@@ -89,7 +89,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         **_flat("data", [o.data for o in operands]),
         **_flat("write", [o.written for o in operands]),
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
-        early=np.where(_beside_512_bits(code, decoded), 0.0, np.array([_early(i, core) for i in decoded])),
+        early=np.where(_closed(code, decoded, core), 0.0, np.array([_early(i, core) for i in decoded])),
         scheduler=np.array(
             [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
             dtype=np.int8,
@@ -358,12 +358,15 @@ def _is_conditional(instruction: Any) -> bool:
     return bool(instruction.flow_control == FlowControl.CONDITIONAL_BRANCH)
 
 
-def _beside_512_bits(code: StaticCode, decoded: Sequence[Any]) -> NDArray[np.bool_]:
-    """Say which instructions stand in a block with an operation on 512 bits.
+def _closed(code: StaticCode, decoded: Sequence[Any], core: Microarchitecture) -> NDArray[np.bool_]:
+    """Say which instructions stand in a block with an operation on 512 bits, for which the core closes a pipe.
 
-    Cores with 512-bit pipes of two 256-bit ones close one of these meanwhile, and additions go another way: a chain of
-    scalar additions takes 2.0 cycles a link on Redwood Cove, and 3.2 to 3.4 beside 512-bit operations on other data.
+    Intel's cores make the 512-bit pipe of two 256-bit ones and close one of these meanwhile, and additions go another
+    way: a chain of scalar additions takes 2.0 cycles a link on Redwood Cove, and 3.2 to 3.4 beside 512-bit operations
+    on other data. Zen 5 has whole ones: 2.0 cycles, beside them too.
     """
+    if core.vendor != "Intel":
+        return np.zeros(len(decoded), dtype=np.bool_)
     from iced_x86 import OpKind, RegisterInfo
 
     def wide(instruction: Any) -> bool:

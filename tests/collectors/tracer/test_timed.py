@@ -42,3 +42,62 @@ def test_calls_of_other_threads_are_counted_and_not_timed_and_nothing_stays_open
     found = time_calls(program, "work", seconds=10)
     assert (found.calls, len(found.ticks), found.others) == (5, 5, 7)
     assert open_pipes() <= before
+
+
+DECAYS = """
+    #include <stdlib.h>
+    double x[64];
+    __attribute__((noipa)) void scale(double by) { for (int i = 0; i < 64; i++) x[i] *= by; }
+    int main(int argc, char **argv) {
+        for (int i = 0; i < 64; i++) x[i] = atof(argv[1]);
+        for (int k = 0; k < 20; k++) scale(0.5);
+        return 0;
+    }
+"""
+
+
+@pytest.mark.parametrize(("first", "met"), [("1e-307", True), ("1e-290", False), ("0", False), ("1e-320", True)])
+def test_numbers_below_the_normal_range_are_noticed(tmp_path, first, met):
+    """The least normal number is 2.2e-308: halving 1e-307 twenty times leaves it."""
+    (tmp_path / "decays.c").write_text(DECAYS)
+    subprocess.run(["gcc", "-O1", tmp_path / "decays.c", "-o", tmp_path / "decays"], check=True)
+    assert time_calls(tmp_path / "decays", "scale", [first], seconds=10).subnormal == met
+
+
+RECURSIVE = """
+    #include <stdio.h>
+    #include <x86intrin.h>
+    __attribute__((noipa)) long fib(long n) {
+        if (n < 2) return n;
+        long a = fib(n - 1);
+        asm volatile("" : "+r"(a));
+        return a + fib(n - 2);
+    }
+    int main(void) {
+        unsigned long least = -1ul, from;
+        for (int k = 0; k < 300; k++) {
+            from = __rdtsc();
+            if (fib(20) != 6765) return 3;
+            if (__rdtsc() - from < least) least = __rdtsc() - from;
+        }
+        FILE *file = fopen("ticks", "w");
+        fprintf(file, "%lu", least);
+        return fclose(file);
+    }
+"""
+
+
+def test_inner_calls_of_a_recursion_do_not_pass_the_clock(tmp_path, monkeypatch):
+    """21,891 calls in one: the stub that each passed was half of what was measured."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fib.c").write_text(RECURSIVE)
+    subprocess.run(["gcc", "-O2", tmp_path / "fib.c", "-o", tmp_path / "fib"], check=True)
+    ratios = []
+    for _ in range(3):  # of both the least counts, but the clock rate may change between them
+        found = time_calls(tmp_path / "fib", "fib", seconds=20)
+        assert (found.calls, len(found.ticks), found.ended) == (300, 300, "")
+        timed = int(found.ticks.min())  # by the clock within the program, with the stub around its call
+        inside = int((tmp_path / "ticks").read_text())
+        subprocess.run([tmp_path / "fib"], check=True)
+        ratios.append(timed / min(inside, int((tmp_path / "ticks").read_text())))
+    assert min(ratios) < 1.2, ratios
