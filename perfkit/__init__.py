@@ -6,9 +6,16 @@ The public names stand in ``__init__.pyi``, by what they are for; each is loaded
 """
 
 import os
-from typing import Any
+import sys
 
-import lazy_loader
+try:
+    from typing import Any
+
+    import lazy_loader
+except KeyboardInterrupt:  # Ctrl-C while the program `perfkit` starts ends it quietly; a library's caller is told
+    if os.path.basename(sys.argv[0]) == "perfkit":  # noqa: PTH119 - not before pathlib is loaded
+        raise SystemExit(130) from None
+    raise
 
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitError, SettingError, UnavailableError
+from perfkit.names import counted, listed
 
 if TYPE_CHECKING:
     import zipfile
@@ -154,6 +155,23 @@ def existing(path: str | Path) -> Path:
     return found
 
 
+def is_folder(path: str | Path) -> str:
+    """Return what a message adds where no such file is there because it is a folder."""
+    return " (it is a folder)" if Path(path).is_dir() else ""
+
+
+def check_source(path: Path) -> None:
+    """Check that a file to compile is text, before a compiler says so in a hundred lines.
+
+    Raises
+    ------
+    FormatError
+        It holds NUL bytes, which no text does.
+    """
+    if b"\0" in path.read_bytes():
+        raise FormatError(f"{path}: expected source text; found binary data")
+
+
 def paths_of(given: Any, where: str) -> list[str | Path]:
     """Return the one path or the several that a caller names.
 
@@ -200,10 +218,20 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
         ValueError, SyntaxError, csv.Error, lzma.LZMAError, struct.error, tokenize.TokenError,
         zipfile.BadZipFile, zlib.error,
     ) as error:  # fmt: skip
-        told = "more than memory holds" if isinstance(error, MemoryError) else f"{type(error).__name__}: {error}"
-        raise FormatError(
-            f"{path}: expected {what}; it cannot be read: damaged, or another file ({told[:300]})"
-        ) from error
+        raise FormatError(f"{path}: expected {what}; {_why_unread(path, error)}") from error
+
+
+def _why_unread(path: str | Path, error: Exception) -> str:
+    """Say in words why a file could not be taken apart, a library's own words last."""
+    with suppress(OSError, ValueError):
+        if not Path(path).stat().st_size:
+            return "the file is empty"
+    told = f"{type(error).__name__}: {error}"
+    if isinstance(error, MemoryError):
+        told = "more than memory holds"
+    if isinstance(error, UnicodeDecodeError):
+        told = f"its byte {error.start + 1:,} is no text in UTF-8"
+    return f"it cannot be read: damaged, or another file ({told[:300]})"
 
 
 def affordable() -> int:
@@ -276,7 +304,7 @@ def check_fields(values: Mapping[str, Any], schema: Mapping[str, Any], path: str
         if isinstance(value, bool) and bool not in wanted:
             fits = False
         if not fits or (number and not math.isfinite(value)):
-            names = " or ".join("null" if k is type(None) else k.__name__ for k in wanted)
+            names = listed(("null" if k is type(None) else k.__name__ for k in wanted), last="or")
             raise FormatError(f"{path}: {what}: expected {name} to be {names}; found {str(value)[:60]!r}")
 
 
@@ -401,7 +429,7 @@ def array_of(
         if kind.hasobject or fortran or any(n < 0 for n in shape) or claims != len(data) - file.tell():
             raise FormatError(f"{path}: {name} says it has shape {shape} of {kind}, which its bytes do not")
         if len(shape) != ndim or (dtype is not None and kind != dtype):
-            wanted = f"{ndim} dimension(s)" + (f" of {dtype}" if dtype is not None else "")
+            wanted = counted(ndim, "dimensions") + (f" of {dtype}" if dtype is not None else "")
             raise FormatError(f"{path}: expected {name} to have {wanted}; found shape {shape} of {kind}")
         return np.frombuffer(data, dtype=kind, offset=file.tell()).reshape(shape).copy()
 
@@ -429,4 +457,25 @@ def whole_text(path: str | Path, what: str) -> str:
     with reading(path, what):
         if found.stat().st_size > LARGEST_TEXT or not found.is_file():
             raise FormatError(f"{path}: expected {what}; this is no plain file of at most {LARGEST_TEXT >> 20} MiB")
-        return found.read_bytes().decode("utf-8")
+        if text := found.read_bytes().decode("utf-8"):
+            return text
+    raise FormatError(f"{path}: expected {what}; the file is empty")
+
+
+def toml_of(path: str | Path, what: str) -> dict[str, Any]:
+    """Return what a TOML file holds.
+
+    Raises
+    ------
+    MissingFileError
+        There is no such file.
+    FormatError
+        It is empty, or no TOML; with the line.
+    """
+    import tomllib
+
+    text = whole_text(path, what)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"{path}: expected {what}; not TOML: {error}") from error

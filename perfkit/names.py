@@ -20,6 +20,20 @@ def counted(number: int, plural: str) -> str:
     return f"{number:,} {one if number == 1 else plural}"
 
 
+def listed(words: Iterable[Any], most: int = 1000, last: str = "and") -> str:
+    """Return a list as a sentence has it, cut after the first `most`.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed("ab"), listed("abc"), listed("abc", last="or"), listed("abcd", 2)
+    ('a', 'a and b', 'a, b and c', 'a, b or c', 'a, b and 2 more')
+    """
+    every = [str(word) for word in words]
+    if len(every) > most:
+        return f"{', '.join(every[:most])} and {len(every) - most:,} more"
+    return f" {last} ".join(part for part in (", ".join(every[:-1]), *every[-1:]) if part)
+
+
 def p_words(p: float, digits: int = 2) -> str:
     """Return the words for a p-value, which is never zero: below 1e-300 its tail is lost to rounding.
 

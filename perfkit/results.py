@@ -339,6 +339,18 @@ def kind_of(table: Any) -> str:
     return str(found) if found else UNKNOWN
 
 
+def joint_kind(kinds: Iterable[str]) -> str:
+    """Return the one kind that data are of, or ``mixed (...)`` naming them.
+
+    Examples
+    --------
+    >>> joint_kind(["simulated", "measured", "simulated"]), joint_kind(["published"])
+    ('mixed (measured, simulated)', 'published')
+    """
+    found = sorted(set(kinds))
+    return found[0] if len(found) == 1 else f"mixed ({', '.join(found)})"
+
+
 def kinds_of(kind: str) -> list[str]:
     """Return the kinds that ``mixed (...)`` names, or the one kind."""
     return kind.removeprefix("mixed (").removesuffix(")").split(", ")

@@ -11,9 +11,11 @@ import json
 import keyword
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+CORES = ROOT / "perfkit" / "machine" / "cores"
 # The tests that name what was added.
 CHECKS = {"core": "tests/machine", "reader": "tests/readers", "solver": "tests/fitters", "notebook": "tests/notebooks"}
 
@@ -25,7 +27,7 @@ def main() -> int:
     )
     parser.add_argument("kind", choices=["core", "reader", "solver", "notebook"])
     parser.add_argument("name", help="lower-case letters, digits and _ (a notebook: 70_my_page)")
-    parser.add_argument("--like", default="skylake_x", metavar="CORE", help="the core to start from")
+    parser.add_argument("--like", metavar="CORE", help="for a core: the one to start from (default: skylake_x)")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)  # tests write elsewhere
     options = parser.parse_args()
     start = "[0-9a-z]" if options.kind == "notebook" else "[a-z]"
@@ -37,6 +39,10 @@ def main() -> int:
     if keyword.iskeyword(options.name):
         parser.error(
             f"{options.name} is a word of Python, which cannot name a module; use {options.name + '_format'!r}"
+        )
+    if options.like is not None and options.kind != "core":
+        parser.error(
+            f"--like names the core that a new core starts from; a {options.kind} starts from none: leave it out"
         )
     makers = {"core": core, "reader": reader, "solver": solver, "notebook": notebook}
     try:
@@ -60,28 +66,40 @@ def main() -> int:
 
 def core(name: str, options: argparse.Namespace) -> dict[str, str]:
     """Return a core file with another core's figures, each an estimate to replace."""
-    like = ROOT / "perfkit" / "machine" / "cores" / f"{options.like}.toml"
-    if not like.is_file():
-        known = ", ".join(sorted(p.stem for p in like.parent.glob("*.toml")))
-        raise ValueError(f"--like takes the name of a core file: {known}")
+    owners = core_names()
+    if name == "host":
+        raise ValueError("host is the name of this machine's core wherever a core is named; choose another name")
+    if owners.get(name, name) != name:
+        raise ValueError(f"{name} is another name of the core {owners[name]}; choose another name")
+    if (like := owners.get(options.like or "skylake_x")) is None:
+        known = ", ".join(sorted(set(owners.values())))
+        raise ValueError(f"--like takes the name of a core file: {known}; found {options.like!r}")
     lines = []
     skipping = False
-    for line in like.read_text(encoding="utf-8").splitlines():
+    for line in (CORES / f"{like}.toml").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             skipping = line == "[sources]"
-            lines += [line] if not skipping else [line, f'estimate = "estimate: {options.like}\'s figure, to replace"']
+            lines += [line] if not skipping else [line, f'estimate = "estimate: {like}\'s figure, to replace"']
         elif skipping or line.startswith(("aliases", "processors", "uops_info", "#")):
             lines += [""] if skipping and not line else []
         elif line.startswith("name = "):
             lines += [f'name = "{name}"']
         elif line.startswith("title = "):
-            lines += [f'title = "{name}, a skeleton with the figures of {options.like}"', *HINTS, "aliases = []"]
+            lines += [f'title = "{name}, a skeleton with the figures of {like}"', *HINTS, "aliases = []"]
         elif "source = " in line:
             line = re.sub(r', note = "(\\.|[^"\\])*"', "", line)
-            lines += [re.sub(r'source = "[^"]*"', f'source = "estimate", note = "that of {options.like}"', line)]
+            lines += [re.sub(r'source = "[^"]*"', f'source = "estimate", note = "that of {like}"', line)]
         else:
             lines += [line]
     return {f"perfkit/machine/cores/{name}.toml": "\n".join(lines) + "\n"}
+
+
+def core_names() -> dict[str, str]:
+    """Return the name of each core file, by that name and by each alias in it."""
+    names = {}
+    for path in CORES.glob("*.toml"):
+        names |= dict.fromkeys([path.stem, *tomllib.loads(path.read_text(encoding="utf-8"))["aliases"]], path.stem)
+    return names
 
 
 HINTS = [
@@ -125,6 +143,8 @@ def solver(name: str, _: argparse.Namespace) -> dict[str, str]:
 
 def notebook(name: str, _: argparse.Namespace) -> dict[str, str]:
     """Return a notebook without outputs: text, parameters, one picture."""
+    if found := [p.stem for p in sorted((ROOT / "notebooks").glob("*.ipynb")) if name != p.stem and name in p.stem]:
+        raise ValueError(f"{name} is short for {found[0]} in perfkit app and report; choose a longer name")
     title = re.sub(r"^\d+_", "", name).replace("_", " ").capitalize()
     cells = [
         ("markdown", {}, f"# {title}\n\nThe question that this page answers, and the method with its source."),

@@ -1,5 +1,6 @@
 """``perfkit convert``: counter dumps into one file."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from perfkit.cli.output import print_json
 from perfkit.cli.samples import Collect, Cumulative, described, read_dumps
 from perfkit.errors import SettingError
 from perfkit.files import replaced
+from perfkit.names import counted
 
 if TYPE_CHECKING:
     from perfkit.samples.table import Samples
@@ -41,7 +43,7 @@ def convert(
         raise SettingError("convert needs at least one dump and, last, the file to write")
     if out.suffix not in (".parquet", ".csv"):
         raise SettingError(f"convert writes .parquet or .csv; found {out.name!r}")
-    if out.resolve() in {s.resolve() for s in sources}:
+    if os.path.realpath(out) in set(map(os.path.realpath, sources)):  # Path.resolve fails at links in a circle
         raise SettingError(f"{out.name} is both read and written; name another file to write")
     read = read_dumps(sources, time_event, work_event, collect, cumulative)
     if out.suffix == ".parquet":
@@ -59,7 +61,7 @@ def convert(
     for note in read.notes:
         typer.echo(f"note: {note}")
     if len(read.problems):
-        typer.echo(f"{len(read.problems)} line(s) could not be used; `perfkit samples --collect` shows them")
+        typer.echo(f"{counted(len(read.problems), 'lines')} could not be used; `perfkit samples --collect` shows them")
 
 
 def _left_out(samples: "Samples") -> list[str]:

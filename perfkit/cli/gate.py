@@ -186,19 +186,15 @@ def _read(path: Path, given: dict[str, Any]) -> "dict[str, Gate]":
     FormatError, SettingError
         The file is none, or a name in it is unknown.
     """
-    import yaml
-
     from perfkit.diagnosis.gate import Gate
     from perfkit.errors import FormatError
     from perfkit.files import reading, whole_text
     from perfkit.names import did_you_mean
+    from perfkit.study.settings_file import load_yaml
 
     text = whole_text(path, "a file of gates")
     with reading(path, "a file of gates in TOML or YAML"):
-        try:
-            found = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise FormatError(f"{path}: expected a file of gates in YAML; {error}") from error
+        found = tomllib.loads(text) if path.suffix == ".toml" else load_yaml(text, path)
     tables = found.pop("gates", None) if isinstance(found, dict) else None
     if not isinstance(tables, dict) or not tables or not all(isinstance(each, dict) for each in tables.values()):
         raise FormatError(f"{path}: expected a table [gates.NAME] for each gate, with what = ...")

@@ -1,6 +1,7 @@
 """The options that several commands share: one thing has one spelling, one meaning and one way to write lists."""
 
 import math
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from inspect import cleandoc
@@ -11,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from perfkit.errors import SettingError
+from perfkit.names import listed
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -133,14 +135,35 @@ def ends_in(*suffixes: str) -> Callable[[typer.Context, Path | None], Path | Non
             # Not --json and the like, which are flags and take no file.
             other = any(named in option.opts and not getattr(option, "is_flag", False) for option in ctx.command.params)
             hint = f"; {named} {path} writes such a file" if other else ""
-            raise typer.BadParameter(f"expected a name that ends in {' or '.join(suffixes)}; found {str(path)!r}{hint}")
+            raise typer.BadParameter(
+                f"expected a name that ends in {listed(suffixes, last='or')}; found {str(path)!r}{hint}"
+            )
         if path.is_dir():
             raise typer.BadParameter(f"expected the name of a file; {str(path)!r} is a folder")
         if not path.parent.is_dir():
             raise typer.BadParameter(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
+        if not os.access(path.parent, os.W_OK):  # before the work, not after it
+            raise typer.BadParameter(f"there is no permission to write into the folder {str(path.parent)!r}")
         return path
 
     return check
+
+
+def check_writable(path: Path) -> None:
+    """Check that a file can be written, with the folders that it still lacks: before the work, not after it.
+
+    Raises
+    ------
+    SettingError
+        It is a folder, or lies in a file or where there is no permission to write.
+    """
+    if path.is_dir():
+        raise SettingError(f"expected the name of a file; {str(path)!r} is a folder")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise SettingError(f"{str(path)!r} cannot be written: {above.name} is a file, not a folder")
+    if not os.access(above, os.W_OK):
+        raise SettingError(f"there is no permission to write into the folder {str(above)!r}")
 
 
 def output(text: str, *suffixes: str) -> Any:

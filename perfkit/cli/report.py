@@ -11,6 +11,7 @@ from perfkit.cli.notebook_runs import checked, execute, find_notebook, pairs_of,
 from perfkit.cli.output import print_json, progress_bar
 from perfkit.errors import SettingError
 from perfkit.files import replaced
+from perfkit.names import listed
 
 if TYPE_CHECKING:
     from perfkit.cli.pages.reports import ReportKind
@@ -111,7 +112,8 @@ def report(
     if output is None:
         raise SettingError("report needs -o OUT.html or -o OUT.ipynb (or --list to see the parameters)")
     if output.suffix not in _FORMATS:
-        raise SettingError(f"a report is written as {' or '.join(_FORMATS)}; found {str(output)!r}")
+        raise SettingError(f"a report is written as {listed(_FORMATS, last='or')}; found {str(output)!r}")
+    options.check_writable(output)
     values = checked(pairs_of(parameters), known, path)
     start = time.perf_counter()
     if own:

@@ -351,7 +351,7 @@ def _rows(grid: Path) -> list[dict[str, str]]:
         raise FormatError(f"{grid}: each column needs a name of its own; found {', '.join(names)}")
     for i, line in enumerate(lines[1:], 2):
         if len(line) != len(names):
-            raise FormatError(f"{grid}, row {i}: {len(names)} cells expected, one a parameter; found {len(line)}")
+            raise FormatError(f"{grid}, row {i}: {len(names)} cells expected, one per parameter; found {len(line)}")
     return [dict(zip(names, line, strict=True)) for line in lines[1:]]
 
 

@@ -7,6 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, rows
+from perfkit.names import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +62,7 @@ def samples(
     for note in read.notes:
         typer.echo(f"note: {note}")
     if len(read.problems):
-        typer.echo(f"\n{len(read.problems)} line(s) that could not be used:")
+        typer.echo(f"\n{counted(len(read.problems), 'lines')} that could not be used:")
         typer.echo(read.problems.to_string(index=False, max_colwidth=80))
 
 

@@ -115,11 +115,15 @@ def serve_lab(
     from perfkit.cli.workspace import refresh
 
     _need("jupyterlab", "lab")
+    import nbformat
+
     path = find_notebook("00_tour" if notebook is None else notebook)
     root = path.parent
     shipped = path in [*shipped_notebooks(), *shipped_units()]
     if not shipped:
         options.has_no_effect(ctx, f"on {path}, which is opened where it lies", "folder")
+        with reading_notebook(path):  # before a server stands there to show nothing
+            nbformat.read(path, as_version=4)
     port, token = _free_port(port), secrets.token_urlsafe(24)
     if shipped:
         if not folder.parent.is_dir():

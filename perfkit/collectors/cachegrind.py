@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,10 +85,6 @@ class Cachegrind:
                 with replaced(keep) as temporary:
                     temporary.write_text(text)
         return self._samples(text, command, workload or Path(command[0]).name, status)
-
-    def run_each(self, commands: Mapping[str, Sequence[str]]) -> Samples:
-        """Run several commands, one run of samples each, under the names given."""
-        return Samples.concat(self.run(command, workload=name) for name, command in commands.items())
 
     def _simulate(self, command: list[str], out: Path) -> int:
         settings = [f"--I1={self.i1}", f"--D1={self.d1}", f"--LL={self.ll}", f"--cachegrind-out-file={out}"]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, SettingError, UnavailableError, of_extra
+from perfkit.files import check_source, is_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,10 +228,15 @@ def library_kernel(path: str | Path, function: str, name: str | None = None) -> 
         The symbol; of Fortran often with a trailing underscore, of C++ and Rust best exported unmangled.
     name
         What to call it; the symbol by default.
+
+    Raises
+    ------
+    SettingError
+        There is no such library.
     """
     library = Path(path)
     if not library.is_file():
-        raise SettingError(f"no shared library {library}")
+        raise SettingError(f"no shared library {library}{is_folder(library)}")
     elf = ElfFile(library)
     return Kernel(
         path=library.resolve(),
@@ -290,6 +296,11 @@ def corpus_kernel(name: str, build: str = "avx2", **options: Any) -> Kernel:
         One of :data:`BUILDS`.
     **options
         As for :func:`compile_kernel`; for example ``defines={"N": 32}`` to change its size.
+
+    Raises
+    ------
+    SettingError
+        The corpus has no such kernel, or there is no such build.
     """
     entries = _entries()
     if name not in entries:
@@ -314,7 +325,8 @@ def _source_file(source: str | Path, folder: Path) -> Path:
     if isinstance(source, Path) or _is_path(source):
         path = Path(source)
         if not path.is_file():
-            raise SettingError(f"no source file {path}")
+            raise SettingError(f"no source file {path}{is_folder(path)}")
+        check_source(path)
         return path.resolve()
     path = folder / "kernel.c"
     path.write_text(source if source.endswith("\n") else source + "\n")

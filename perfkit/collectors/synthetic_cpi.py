@@ -152,6 +152,11 @@ def artefact_cpi(
     tuple of (Samples, float)
         The samples, of kind "generated", and the R2 that the CPI form reaches in expectation with these spreads.
 
+    Raises
+    ------
+    SettingError
+        `events` or `intervals` is less than 1.
+
     Examples
     --------
     >>> samples, r2 = artefact_cpi(events=1, spread=0.3, count_spread=0.1)

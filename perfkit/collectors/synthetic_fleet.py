@@ -34,6 +34,11 @@ def generate_fleet(
         How many times its penalty a branch miss costs in v2 on ``small``; 1 plants nothing.
     seed : int
         Of everything that is drawn.
+
+    Raises
+    ------
+    SettingError
+        Fewer than 2 machines or 10 intervals, or a `regression` that is not above 0.
     """
     if machines < 2 or intervals < 10 or regression <= 0:
         raise SettingError(

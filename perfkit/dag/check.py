@@ -10,6 +10,7 @@ from numba import njit
 
 from perfkit.dag.program import CALL, HOLD, LEVELS, LOAD, RETURN, STORE, BlockProgram, Ints
 from perfkit.errors import DataError
+from perfkit.names import counted
 
 # Generous: kernels have frames of some hundred slots, and vectors of at most 64 elements of at most 64 bytes.
 _LARGEST_FRAME, _LARGEST_SHAPE, _DEEPEST = 1 << 22, 1 << 20, 1 << 20
@@ -65,7 +66,9 @@ def _check_types(program: BlockProgram, stream: Ints) -> None:
         kind = np.dtype(narrow.get(name, np.int64))
         wanted = 2 if name == "shapes" else 1
         if table.dtype != kind or table.ndim != wanted or (wanted == 2 and table.shape[1] != 2):
-            raise DataError(f"{name}: expected {wanted} dimension(s) of {kind}; found {table.shape} of {table.dtype}")
+            raise DataError(
+                f"{name}: expected {counted(wanted, 'dimensions')} of {kind}; found {table.shape} of {table.dtype}"
+            )
     if stream.dtype != np.int64 or stream.ndim != 1:
         raise DataError(f"stream: expected one dimension of int64; found {stream.shape} of {stream.dtype}")
 

@@ -18,6 +18,7 @@ from perfkit.collectors.tracer.stubs import MARK
 from perfkit.diagnosis import words
 from perfkit.diagnosis.ports import in_words
 from perfkit.errors import FormatError, of_extra
+from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
 from perfkit.scoring.dag_gus import group
 from perfkit.simulators.gus.diff import in_the_object
@@ -415,8 +416,8 @@ class Diagnosis(Summarised):
         both = self.together
         if both is None:
             return tuple(alone)
-        change = " and ".join(map(_better, both.resources))
-        helps = " and ".join(self._words(name)[1] for name in both.resources)
+        change = listed(map(_better, both.resources))
+        helps = listed(self._words(name)[1] for name in both.resources)
         return (Promise(f"{change} together", 1 + both.gain, helps), *alone[:2])
 
     @cached_property
@@ -611,7 +612,7 @@ class Diagnosis(Summarised):
         if both is not None:
             *first, last = dict.fromkeys(self._words(name)[0] for name in both.resources)
             held = f"{'; '.join(first)}; and {last}" if first else last
-            change = " and ".join(map(_better, both.resources))
+            change = listed(map(_better, both.resources))
             number, none = _NUMBERS[len(both.resources)], "neither" if len(both.resources) == 2 else "none"
             return (
                 f"{name} is held back by {number} things at once, of which {none} alone would bring 5 %: "

@@ -10,6 +10,7 @@ from perfkit.collectors.tracer.demangle import by_ending, forms, matching, parte
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.words import brief
 from perfkit.errors import DataError
+from perfkit.names import listed
 
 AS_ASKED = "as asked"
 _TOLD = 5  # functions of one name that are named
@@ -66,7 +67,7 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
 
 def _as_asked(meant: list[HotFunction]) -> str:
     told = [f"{brief(e.name)} ({e.share:.1%} of the run)" for e in meant[1:]]
-    others = f"{_list(told[:_TOLD])}{f' and {len(told) - _TOLD} more' if told[_TOLD:] else ''}"
+    others = listed(told, _TOLD)
     return f"{AS_ASKED}; the hottest of {len(meant)} of this name that ran, beside {others}" if told else AS_ASKED
 
 

@@ -13,6 +13,7 @@ from perfkit.diagnosis.diagnosis import Diagnosis, Opinion, standing
 from perfkit.diagnosis.noise_curves import NONE
 from perfkit.errors import PerfkitError
 from perfkit.machine.core import Microarchitecture
+from perfkit.names import listed
 from perfkit.scoring.dag_gus import group
 from perfkit.trace.trace import Trace
 
@@ -58,7 +59,7 @@ def opinions(
     change = answer.change
     how = f"with {change}" if change.startswith("half as many") else "at twice the capacity"
     alone = f"{resource} ({answer.gain:+.0%} {how})" if resource else "no single resource"
-    pair = f"; {' and '.join(both.resources)} together {both.gain:+.0%}" if both else ""
+    pair = f"; {listed(both.resources)} together {both.gain:+.0%}" if both else ""
     told = [Opinion("sensitivity", alone + pair)]
     told += [_account(answer), _causality(answer), *_roofline(answer)]
     if found is not None and (seen := _samples(answer, found)) is not None:

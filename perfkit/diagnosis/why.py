@@ -48,6 +48,7 @@ from perfkit.errors import (
     of_extra,
 )
 from perfkit.machine.core import Microarchitecture
+from perfkit.names import listed
 from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS
@@ -129,6 +130,8 @@ def why(
     ------
     DataError
         There is no such program or function, or nothing of it can be recorded, with why.
+    SettingError
+        `noise` is asked of what is called, not run.
     UnavailableError
         The hot function cannot be found here, with what to install.
 
@@ -384,7 +387,7 @@ class _Inquiry:
         names = [name for name in set(elf.imports.values()) if name in parts]
         for name in sorted(names, key=len, reverse=True):
             if found := [brief(named_as(symbol)) for symbol in itertools.islice(callers(elf, name), _CALLERS)]:
-                asks = " or ".join(f"-f {shlex.quote(one)}" for one in found)
+                asks = listed((f"-f {shlex.quote(one)}" for one in found), last="or")
                 return f"Ask about what calls {name} there: {asks}"
         return (
             "Ask about the function of the program that calls it (-f FUNCTION), or about the library's own "
@@ -1014,7 +1017,7 @@ def _how(found: Profile | None) -> str:
 
 def _short(text: str, most: int = 6) -> str:
     each = text.split(", ")
-    return text if len(each) <= most else f"{', '.join(each[:most])} and {len(each) - most} more"
+    return text if len(each) <= most else listed(each, most)
 
 
 def _left_out(extra: Mapping[str, str]) -> list[str]:

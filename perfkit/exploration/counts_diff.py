@@ -10,8 +10,9 @@ import pandas as pd
 from perfkit.errors import PerfkitError, SettingError
 from perfkit.exploration.exploration import per_work
 from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
+from perfkit.names import listed
 from perfkit.readers.open_samples import open_samples
-from perfkit.results import Tabled, draw, labelled, markdown_table
+from perfkit.results import Tabled, draw, joint_kind, labelled, markdown_table
 from perfkit.samples.events import per_unit
 from perfkit.samples.table import Samples, expect_samples
 
@@ -69,8 +70,7 @@ class CountsDiff(Tabled):
     @property
     def kind(self) -> str:
         """What the data are; ``mixed (...)`` where the two dumps are of different kinds."""
-        kinds = sorted(set(self.kinds))
-        return kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        return joint_kind(self.kinds)
 
     @property
     def unit(self) -> str:
@@ -111,7 +111,7 @@ class CountsDiff(Tabled):
             changed = f"no part changed by more than its interval; most {row['part']}, "
         else:
             changed = f"{row['part']} changed most, "
-        told = " and ".join(dict.fromkeys(self.verdicts))
+        told = listed(dict.fromkeys(self.verdicts))
         return f"by CPI stack ({told}): {changed}{row['difference']:+.3g} CPI{within}"
 
     def markdown(self, top: int = 10) -> str:
@@ -238,7 +238,5 @@ def _notes(first: Samples, second: Samples) -> list[str]:
     for name, mine, others in (("A", first, second), ("B", second, first)):
         alone = [event for event in mine.events if event not in set(others.events)]
         if alone:
-            found.append(
-                f"counted in {name} only: {', '.join(alone[:6])}" + (f" and {len(alone) - 6} more" * (len(alone) > 6))
-            )
+            found.append(f"counted in {name} only: {listed(alone, 6)}")
     return found

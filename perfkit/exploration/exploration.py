@@ -15,6 +15,7 @@ from perfkit.exploration import facts as known
 from perfkit.exploration.measure_next import advice
 from perfkit.exploration.methods import Tried, try_all, usual_costs, work_in_words
 from perfkit.fitters.spire.model import SpireModel
+from perfkit.names import counted
 from perfkit.readers.open_samples import dump_files, open_samples
 from perfkit.readers.read import events_of, read_samples
 from perfkit.results import Tabled, draw
@@ -272,10 +273,11 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
     label = "" if samples.kind == "measured" else f" [{samples.kind} data]"
     stand_in = samples.time_event != "seconds" and any(_STAND_IN in note for note in samples.notes)
     if stand_in and not any(one.trust in ("supported", "uncertain") and one.finding for one in tried):
-        counted = ", ".join([*samples.events, samples.work_event][:4])
+        events = ", ".join([*samples.events, samples.work_event][:4])
+        intervals = counted(samples.n_intervals, "intervals")
         return (
-            f"cycles or instructions were not counted, so no method applies to the {samples.n_intervals:,} interval(s) "
-            f"of {counted}{' and others' if len(samples.events) > 3 else ''}; see what to measure next.{label}"
+            f"cycles or instructions were not counted, so no method applies to {intervals} "
+            f"of {events}{' and others' if len(samples.events) > 3 else ''}; see what to measure next.{label}"
         )
     if not known.impossible(samples) and 2 <= len(compared) <= 40 and (told := _joint(samples, compared)):
         return told + label

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.fitters.cpi.checks import same_names
-from perfkit.names import counted
+from perfkit.names import counted, listed
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import (
     TIME_EVENTS,
@@ -68,7 +68,7 @@ def facts(samples: Samples) -> dict[str, str]:
     """Return what the dump is, in words: files, machine, events, intervals, runs and kind."""
     files = [s for s in dict.fromkeys(samples.runs["source"]) if s]
     events = samples.events
-    shown = ", ".join(events[:_SHOWN]) + (f" and {len(events) - _SHOWN} more" if len(events) > _SHOWN else "")
+    shown = listed(events, _SHOWN)
     seconds = _seconds(samples)
     length = f", {seconds[0]:.4g} s in all, {seconds[1]:.3g} s the median interval" if seconds else ""
     of_axes = {modes(e) for e in (samples.time_event, samples.work_event) if e != "seconds"}
@@ -165,7 +165,7 @@ def quality(samples: Samples) -> list[str]:
         what = "time, slots or work" if {normalise(e) for e in clocks} & set(WORK_EVENTS) else "time or slots"
         told.append(f"{_names(clocks)} count {what}: read, and never ranked or fitted")
     if len(samples.problems):
-        told.append(f"{len(samples.problems):,} line(s) could not be used; samples.problems lists them")
+        told.append(f"{counted(len(samples.problems), 'lines')} could not be used; samples.problems lists them")
     return told
 
 
@@ -337,5 +337,4 @@ def _seconds(samples: Samples) -> tuple[float, float] | None:
 
 
 def _names(names: Sequence[str], most: int = 4) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more
+    return listed(names, most)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.names import counted
 from perfkit.results import Settings, Tabled, draw, labelled
 from perfkit.samples.events import TIME_EVENTS, normalise
 from perfkit.samples.table import Samples, expect_samples
@@ -165,7 +166,7 @@ class TopDownFractions(Tabled):
             shares = ", ".join(f"{part.replace('_', ' ')} {row[part]:.0%}" for part in FRACTIONS if part != main[run])
             lost = str(main[run])
             lines.append(f"{run}: {lost.replace('_', ' ')} {row[lost]:.0%} of the issue slots; {shares}")
-        more = [f"and {len(self.runs) - 4} more run{'s' * (len(self.runs) > 5)}"] if len(self.runs) > 4 else []
+        more = [f"and {counted(len(self.runs) - 4, 'more runs')}"] if len(self.runs) > 4 else []
         lines[0] += labelled(self.kind)
         return "\n".join([*lines, *more, f"events: {self.scheme}"])
 

@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import FormatError, MissingFileError, PerfkitWarning, SettingError, of_extra
-from perfkit.files import reading, whole_text
+from perfkit.files import is_folder, reading, whole_text
 from perfkit.machine.measured_forms import MeasuredForm, read_forms, write_forms
 from perfkit.machine.recognise import Recognised, host
 
@@ -330,7 +330,9 @@ class Microarchitecture:
         if isinstance(name, Path) or str(name).endswith((".toml", ".toml.xz")):
             path = Path(name)
             if not path.is_file():
-                raise MissingFileError(f"{path}: no such core file; bundled cores: {', '.join(cls.names())}")
+                raise MissingFileError(
+                    f"{path}: no such core file{is_folder(path)}; bundled cores: {', '.join(cls.names())}"
+                )
             if path.suffix == ".xz":
                 with reading(path, "a core file (TOML, compressed with xz)"):
                     return cls.from_toml(lzma.decompress(path.read_bytes()), str(path))
@@ -383,7 +385,13 @@ class Microarchitecture:
         return default if figure is None else figure.value
 
     def cache(self, name: str) -> CacheLevel:
-        """Return a cache level by name ("L1", "L2", "L3")."""
+        """Return a cache level by name ("L1", "L2", "L3").
+
+        Raises
+        ------
+        SettingError
+            The core has no such cache.
+        """
         for level in self.caches:
             if level.name == name:
                 return level
@@ -414,7 +422,13 @@ class Microarchitecture:
         return replace(self, resources=MappingProxyType(changed), weights=MappingProxyType(weights))
 
     def replaced(self, resource: str, value: float, source: str, note: str = "") -> Microarchitecture:
-        """Return the core with one resource's value set; `source` says where the new value comes from."""
+        """Return the core with one resource's value set; `source` says where the new value comes from.
+
+        Raises
+        ------
+        SettingError
+            There is no such resource, or the value is not finite and above 0.
+        """
         if not (math.isfinite(value) and value > 0):
             raise SettingError(f"{resource}: a finite value above 0 is needed, not {value!r}")
         key = source if source in self.sources else "user"

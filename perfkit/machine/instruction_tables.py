@@ -29,6 +29,7 @@ from perfkit.machine.forms import InstructionForm
 from perfkit.machine.layers import COMPLETE, LAYERS, Layer, Row
 from perfkit.machine.measured_forms import form_layers
 from perfkit.machine.overlays import overlay, read_overlay
+from perfkit.names import listed
 from perfkit.trace import aarch64 as decode_aarch64
 from perfkit.trace import x86 as decode
 
@@ -99,8 +100,15 @@ class InstructionTables:
         look_up
             Whether a trace's forms that no table knows are looked up with an installed ``llvm-mca`` (LLVM 21 or
             later) when they are met; they get their class's default otherwise.
+
+        Raises
+        ------
+        SettingError
+            `core` is no Microarchitecture, or an overlay is for another core.
+        FormatError
+            The core names an instruction table that is not there.
         """
-        if isinstance(core, str | Path):
+        if not hasattr(core, "forms"):
             raise SettingError(
                 f"InstructionTables.load takes a Microarchitecture; found {type(core).__name__}: "
                 "Microarchitecture.load finds one by its name"
@@ -267,7 +275,7 @@ class Coverage:
         """Warn of the forms that no table knows, by name."""
         if unknown := self.unknown:
             share = self.shares["class default"]
-            names = ", ".join(list(unknown)[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
+            names = listed(unknown, 8)
             warnings.warn(
                 f"{self.core}: no table knows {names} ({share:.1%} of the executed instructions); the default of "
                 f"their class stands in{f' ({self.note})' if self.note else ''}. Give figures as overrides, by perfkit "

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import FormatError
-from perfkit.files import existing, replaced
+from perfkit.files import replaced, toml_of
 from perfkit.machine.layers import Layer, Row
 
 if TYPE_CHECKING:
@@ -21,12 +20,8 @@ _NUMBERS = ("fused_uops", "unfused_uops", "latency", "address_latency", "memory_
 
 def read_overlay(path: str | Path, layer: str, core: Microarchitecture) -> Layer:
     """Read a table of overrides or a calibration (TOML): ``[forms."FORM"] latency = 3, uses = {p01 = 1}, ...``."""
-    path = existing(path)
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: not TOML: {error}") from error
-    return overlay(data, layer, core, str(path))
+    what = "a calibration" if layer == "calibration" else "a table of figures"
+    return overlay(toml_of(path, f"{what} (TOML)"), layer, core, str(path))
 
 
 def overlay(data: Mapping[str, Any], layer: str, core: Microarchitecture, where: str) -> Layer:
@@ -105,7 +100,7 @@ def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microar
     """
     path = Path(calibration)
     read_overlay(path, "calibration", core)  # for its checks
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    data = toml_of(path, "a calibration (TOML)")
     for name, value in data.get("resources", {}).items():
         core = core.replaced(name, float(value), str(data.get("title", path.name)))
     return core
@@ -124,7 +119,7 @@ def measured_bandwidths(calibration: str | Path, core: Microarchitecture) -> dic
     """
     path = Path(calibration)
     read_overlay(path, "calibration", core)  # for its checks
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    data = toml_of(path, "a calibration (TOML)")
     found = {}
     for level, name in (("L1", "L1"), ("L2", "L2"), ("L3", "L3"), ("mem", "memory")):
         if (value := data.get("resources", {}).get(f"{name}_bandwidth")) is not None:
@@ -137,11 +132,7 @@ def measured_bandwidths(calibration: str | Path, core: Microarchitecture) -> dic
 
 def calibrated_for(calibration: str | Path) -> str:
     """Return the name of the core that a calibration was made for; "host" where it names none."""
-    path = existing(calibration)
-    try:
-        return str(tomllib.loads(path.read_text(encoding="utf-8")).get("core", "host"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: not TOML: {error}") from error
+    return str(toml_of(calibration, "a calibration (TOML)").get("core", "host"))
 
 
 def write_overlay(

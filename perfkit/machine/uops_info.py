@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from perfkit.errors import FormatError, MissingFileError, SettingError
 from perfkit.machine.layers import Layer, Row
+from perfkit.names import listed
 from perfkit.trace.x86 import code_names, is_vector, memory_access, signature
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def read_uops_info(path: str | Path, core: Microarchitecture) -> Layer:
         raise FormatError(f"{path}: not uops.info's instructions.xml, or cut short: {error}") from error
     if not rows:
         raise FormatError(
-            f"{path}: no measurement of {' or '.join(wanted)} among its {seen} instructions; "
+            f"{path}: no measurement of {listed(wanted, last='or')} among its {seen} instructions; "
             "expected uops.info's instructions.xml"
         )
     return Layer("uops.info", MappingProxyType(rows), f"uops.info, {path.name}, {wanted[0]}")

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.names import counted
 from perfkit.readers.document import parse, values
 from perfkit.readers.grid import cells_of
 from perfkit.readers.open import Opened
@@ -72,7 +73,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     if aggregates:
         report.note(f"{aggregates:,} statistics over repetitions, not read")
     if failed:
-        report.note(f"{failed:,} benchmark(s) that failed or were skipped, not read")
+        report.note(f"{counted(failed, 'failed or skipped benchmarks')}, not read")
     if rates:
         report.note(f"values that are no counts, left out: {', '.join(sorted(rates))}")
     if not rows:

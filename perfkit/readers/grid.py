@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from perfkit.errors import FormatError
+from perfkit.names import counted
 from perfkit.readers.numbers import BLANKS, DRESSED, NUMBER_PATTERN, SCALES, SPACES, Token, settle
 from perfkit.readers.report import Report, quoted
 from perfkit.readers.scales import caution_of_scale
@@ -188,7 +189,9 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
     report.counts(lines)
     _note_open_end(data, columns[-1], report)
     if parts:
-        report.note(f"the header is repeated at {len(parts)} place(s): files put one after another, taken as runs")
+        report.note(
+            f"the header is repeated at {counted(len(parts), 'places')}: files put one after another, taken as runs"
+        )
     return Grid(found.names, columns, parts, kept_lines=lines)
 
 

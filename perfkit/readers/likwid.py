@@ -75,7 +75,7 @@ def _tables(lines: list[str], report: Report) -> pd.DataFrame:
             continue
         if columns == []:
             heading = cells[0] in ("Metric", "Event")
-            report.describes(number) if heading else report.left_out(number, derived, "row(s)")
+            report.describes(number) if heading else report.left_out(number, derived, "rows")
             continue
         if cells[0] in ("Event", "Region Info", "Metric"):
             names = [c for c in cells[1:] if c]

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.names import counted
 from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
 from perfkit.readers.row_order import begins_anew, even
@@ -38,11 +39,13 @@ def stamped(table: pd.DataFrame, name: str, report: Report) -> pd.DataFrame:
     clock = clock_of(name, values, rises=True) or Clock(True, np.nan)
     if np.isnan(values).any():
         raise FormatError(
-            f"{report.file}: {int(np.isnan(values).sum()):,} row(s) have no {name}; add it or take them out"
+            f"{report.file}: {counted(int(np.isnan(values).sum()), 'rows')} without {name}; add it or take them out"
         )
     if anew.any():
         table = _split(table, anew)
-        report.note(f"column {name} goes back to its beginning {int(anew.sum())} time(s): runs put one after another")
+        report.note(
+            f"column {name} goes back to its beginning {counted(int(anew.sum()), 'times')}: runs put one after another"
+        )
     if "interval" not in table:
         _refuse_twice(table, values, name, report)
         table["interval"] = pd.Series(values, index=table.index).groupby(table["run"], sort=False).rank("dense").sub(1)
@@ -84,7 +87,9 @@ def numbered(table: pd.DataFrame, report: Report) -> pd.DataFrame:
     anew = _beginnings(table, table["interval"].to_numpy(dtype="float64"))
     if anew is None or not anew.any():
         return table
-    report.note(f"the numbers of the intervals begin anew {int(anew.sum())} time(s): runs put one after another")
+    report.note(
+        f"the numbers of the intervals begin anew {counted(int(anew.sum()), 'times')}: runs put one after another"
+    )
     return _split(table, anew)
 
 
@@ -230,5 +235,5 @@ def counts_of_totals(table: pd.DataFrame, stamps: bool, report: Report) -> pd.Da
         parts.append(part)
     lost = len(made) - sum(map(len, parts)) - (~np.isin(np.arange(len(groups)), kept)).sum() * len(names)
     if lost > 0:
-        report.note(f"{lost:,} count(s) beside a missing total are not known")
+        report.note(f"not known, beside a missing total: {counted(int(lost), 'counts')}")
     return pd.concat(parts, ignore_index=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.names import listed
 from perfkit.readers.grid import cells_of
 from perfkit.readers.numbers import NUMBER_PATTERN, Token, settle
 from perfkit.readers.open import Opened
@@ -43,14 +44,14 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         np.nan if _is_ratio(e) else factors[u] for e, u in zip(table["event"], table["unit"], strict=True)
     ]
     others = sorted(set(table.loc[table["factor"].isna(), "event"]))
-    shown = ", ".join(others[:8]) + (f" and {len(others) - 8} more" if len(others) > 8 else "")
     if others:
-        report.note(f"metrics that are no counts (percentages, rates, settings), left out: {shown}")
+        report.note(f"metrics that are no counts (percentages, rates, settings), left out: {listed(others, 8)}")
     table = table[table["factor"].notna()].reset_index(drop=True)
     if table.empty:
         raise FormatError(
             f"{report.file}: expected counts in this output of Nsight Compute; it has only percentages, rates and "
-            f"settings: {shown}. Collect counts, too: ncu --metrics sm__cycles_elapsed.max,smsp__inst_executed.sum"
+            f"settings: {listed(others, 8)}. Collect counts, too: "
+            "ncu --metrics sm__cycles_elapsed.max,smsp__inst_executed.sum"
         )
     table["count"] = _values(table, report) * table["factor"]
     order = {launch: i for i, launch in enumerate(dict.fromkeys(table["launch"]))}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from perfkit.errors import FormatError
+from perfkit.names import listed
 from perfkit.readers.report import Report
 
 # U+00A0 and U+202F group French numbers, U+2009 is SI style, U+2019 and ' are Swiss, _ is that of many languages.
@@ -53,7 +54,7 @@ class NumberStyle:
             "\u2019": "an apostrophe",
             "_": "an underscore",
         }
-        groups = " or ".join(dict.fromkeys(named.get(s, repr(s)) for s in self.grouping))
+        groups = listed(dict.fromkeys(named.get(s, repr(s)) for s in self.grouping), last="or")
         return (f"{groups} groups digits, " if groups else "") + f"{self.decimal!r} is the decimal sign"
 
 

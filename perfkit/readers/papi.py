@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.names import counted
 from perfkit.readers.document import parse, values
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
@@ -50,7 +51,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     if not rows:
         raise FormatError(f"{report.file}: no region with counts in it")
     if nested:
-        report.note(f"{nested:,} region(s) lie inside others, whose counts hold theirs too")
+        report.note(f"{counted(nested, 'regions')} inside others, whose counts hold theirs too")
     report.document(values(whole), len(rows), max(left_out, 0))
     report.note(f"cycles of PAPI's own clock are called {ELAPSED}")
     about = {k: whole[k] for k in ("papi_version", "cpu_info", "max_cpu_rate_mhz", "cpu in mhz") if k in whole}

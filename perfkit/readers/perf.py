@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.names import counted
 from perfkit.readers.numbers import SIGNS, Token, settle
 from perfkit.readers.report import Dump, Report
 
@@ -312,7 +313,7 @@ def settle_duplicates(rows: pd.DataFrame, report: Report) -> pd.DataFrame:
     for (name, copy), called in named.items():
         report.note(f"event {name} is there {copy + 1} times with different counts; called {called}")
     if "line" in rows:
-        report.left_out(rows["line"].to_numpy()[drop].tolist(), "repeat a count of the same event, left out")
+        report.left_out(rows["line"].to_numpy()[drop].tolist(), "with another count of the same event, left out")
     return rows.assign(event=event)[~drop]
 
 
@@ -374,7 +375,7 @@ def _note_ragged(rows: pd.DataFrame, report: Report) -> None:
         last = short[first[short].argmax()]
         row = first[last]
         report.note(
-            f"{len(short):,} interval(s) lack events that the others have, the last of them interval {interval[row]} "
-            f"of run {rows['run'].cat.categories[run[row]]!r} ({size[last]} of {most[of[last]]}); what is not there "
-            "stays missing"
+            f"{counted(len(short), 'intervals')} without events that the others have, the last of them "
+            f"interval {interval[row]} of run {rows['run'].cat.categories[run[row]]!r} "
+            f"({size[last]} of {most[of[last]]}); what is not there stays missing"
         )

@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from perfkit.errors import FormatError
+from perfkit.names import counted
 from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, cells_of, find_header, is_number, numbers, read_grid
 from perfkit.readers.labels import labels, varying_parameters
@@ -378,7 +379,7 @@ def _rates_by_unit(grid: Grid, unit: int) -> np.ndarray:
 
 
 def _note_ratios(events: pd.Series, report: Report) -> None:
-    report.note(f"{len(events):,} row(s) of rates and quotients, left out: {', '.join(events.unique()[:8])}")
+    report.note(f"{counted(len(events), 'rows')} of rates and quotients, left out: {', '.join(events.unique()[:8])}")
 
 
 # ------------------------------------------------------------------ one row per event, one column per run
@@ -414,7 +415,7 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
         report.note(f"columns that hold no counts, left out: {', '.join(left)}")
     if not runs:
         raise FormatError(f"{report.file}: a table of events without a column of counts")
-    report.note(f"one row per event, one column per run: {len(runs)} run(s) of one interval each")
+    report.note(f"one row per event, one column per run: {counted(len(runs), 'runs')} of one interval each")
     factors = np.ones(grid.n_rows) if unit is None else _unit_factors(grid, unit, report)
     names = _names(grid, events)
     parts = [
@@ -836,7 +837,7 @@ def _split_by_time(one: pd.DataFrame, report: Report) -> np.ndarray:
         if back.sum() >= 3 and back.sum() > len(rows) / 4:
             report.note(f"rows of run {key[0]} are not in the order of time; kept in the order of the file")
             continue
-        report.note(f"time goes back {back.sum()} time(s) in run {key[0]}: runs put one after another")
+        report.note(f"time goes back {counted(int(back.sum()), 'times')} in run {key[0]}: runs put one after another")
         part = np.cumsum(back)
         runs[rows] = [name if p == 0 else f"{name} ({p + 1})" for name, p in zip(runs[rows], part, strict=True)]
     return runs

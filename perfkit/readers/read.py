@@ -10,6 +10,7 @@ import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
 from perfkit.files import existing, paths_of, reading
+from perfkit.names import counted
 from perfkit.readers.identical import identical_runs
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
@@ -97,7 +98,7 @@ def events_of(path: str | Path) -> tuple[list[str], list[str]]:
 
 def _read_one(path: Path, report: Report, name: str | None) -> Dump:
     existing(path)
-    with reading(report.file, "a counter dump"):
+    with reading(path.with_name(report.file), "a counter dump"):
         return _taken_apart(path, report, name)
 
 
@@ -108,7 +109,7 @@ def _taken_apart(path: Path, report: Report, name: str | None) -> Dump:
     module = reader(name) if name else recognise(opened)
     lines = Lines(opened) if module.NAME != "parquet" else None
     if opened.escapes:
-        report.note(f"{opened.escapes:,} escape sequence(s) for the terminal (colours, titles), taken off")
+        report.note(f"{counted(opened.escapes, 'escape sequences')} for the terminal (colours, titles), taken off")
     if module.NAME != "parquet" and (encoding := opened.encoding) != "utf-8-sig":
         report.note(f"not UTF-8; read as {encoding.upper()}")
     dump: Dump = _clean(module.read(opened, report, printable(run_name(path))))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from perfkit.names import counted
 from perfkit.readers.grid import Column
 from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.report import Report
@@ -38,9 +39,9 @@ def without_frames(
     if frames:
         said = ", ".join(f"{k} ({str(v)[:20]})" for i in sorted(frames) for k, v in records[i].items())[:_SHOWN]
         if lines is None:
-            report.note(f"{len(frames)} record(s) around those with counts, not read: {said}")
+            report.note(f"{counted(len(frames), 'records')} around those with counts, not read: {said}")
         else:
-            report.left_out([lines[i] for i in frames], f"around those with counts, not read: {said}", "record(s)")
+            report.left_out([lines[i] for i in frames], f"around those with counts, not read: {said}", "records")
         if told := caution_of_scale(f"{k}: {v}" for i in frames for k, v in records[i].items()):
             report.note(told)
     kept = [i for i in every if i not in frames]

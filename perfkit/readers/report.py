@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.names import counted
 from perfkit.readers.open import Opened
 from perfkit.samples.table import ACCOUNT_COLUMNS, no_problems
 
@@ -50,7 +51,7 @@ class Report:
     unit: str = "line"
     dated: bool = False  # whether the times of the rows count from a date, so that the first row's length is unknown
     _said: list[tuple[int, "Iterable[int] | int"]] = field(default_factory=list)
-    _left_out: dict[str, list[int]] = field(default_factory=dict)
+    _left_out: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     _account: tuple[int, int, int, int] | None = None
 
     def problem(self, line: int, text: str, reason: str) -> None:
@@ -76,9 +77,9 @@ class Report:
         """Say that these lines describe the counts: headers, rules, what ran, how long it took."""
         self._said.append((_DESCRIBES, lines))
 
-    def left_out(self, lines: "Iterable[int] | int", why: str, word: str = "line(s)") -> None:
-        """Say that these lines are left out by design; ``why`` goes on after "N line(s)" in a note."""
-        self._left_out.setdefault(f"{word} {why}", []).extend([lines] if isinstance(lines, int) else lines)
+    def left_out(self, lines: "Iterable[int] | int", why: str, things: str = "lines") -> None:
+        """Say that these lines are left out by design; ``why`` goes on after "N lines" in a note."""
+        self._left_out.setdefault((things, why), []).extend([lines] if isinstance(lines, int) else lines)
 
     def document(self, total: int, counts: int, left_out: int, unit: str = "value") -> None:
         """Account for a file that is no sequence of lines: its values (or rows), those used and those left out."""
@@ -87,8 +88,8 @@ class Report:
 
     def close(self, content: "Lines") -> None:
         """Write the notes of what was left out; lines that nobody spoke of are problems."""
-        for why, lines in self._left_out.items():
-            self.note(f"{len(set(lines)):,} {why}")
+        for (things, why), lines in self._left_out.items():
+            self.note(f"{counted(len(set(lines)), things)} {why}")
         if self._account is not None:
             return
         status = np.zeros(content.n + 1, dtype="uint8")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.names import counted
 from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
@@ -249,7 +250,7 @@ def counts_between(
             f"{', '.join(grid.names[i] for i in found.gauges)}"
         )
     if found.restarts.any():
-        report.note(f"the totals begin anew at {int(found.restarts.sum())} row(s), which have no count of their own")
+        report.note(f"the totals begin anew at {counted(int(found.restarts.sum()), 'rows')}, without a count there")
     report.dated = False  # the first row is the beginning of the second
     keep = (rows.before >= 0) & ~found.restarts
     before = rows.before[keep]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.names import counted
 from perfkit.readers.grid import Grid, as_float, counts, find_header, is_number, numbers, read_grid
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
@@ -106,9 +107,9 @@ def _drop_padding(
     empty = missing.all(axis=0)
     partly = int(missing.any(axis=0).sum() - empty.sum())
     if partly:
-        report.note(f"{partly:,} sample(s) lack their time, work or count; kept as missing")
+        report.note(f"{counted(partly, 'samples')} without time, work or count; kept as missing")
     if empty.any():
-        report.note(f"{int(empty.sum()):,} empty place(s) where an event has fewer samples than others")
+        report.note(f"{counted(int(empty.sum()), 'empty places')} where an event has fewer samples than others")
         flat, event, interval = flat[:, ~empty], event[~empty], interval[~empty]
     return flat, event, interval
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.names import counted
 from perfkit.readers.grid import as_text, find_header, numbers, read_grid
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
@@ -44,7 +45,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     events = {i: m for i, n in enumerate(grid.names) if (m := _EVENT.match(n)) is not None}
     own = {i: m for i, m in events.items() if (m["kind"] or "Self").lower() == "self"}
     if len(own) < len(events):
-        report.note(f"{len(events) - len(own)} column(s) of totals with all callees, not read")
+        report.note(f"{counted(len(events) - len(own), 'columns')} of totals with all callees, not read")
     if not own:
         raise FormatError(f"{report.file}: no column is called Hardware Event Count:EVENT, as VTune names its counts")
     values = numbers(grid, list(own), report)

@@ -1,6 +1,5 @@
 """Top-down areas of events: whether an event belongs to front end, bad speculation, memory or core."""
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -10,6 +9,7 @@ from types import MappingProxyType
 import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
+from perfkit.files import toml_of
 from perfkit.samples.events import normalise
 
 AREAS = ("front-end", "bad speculation", "memory", "core")
@@ -61,6 +61,11 @@ class Areas:
         ----------
         more : mapping of pattern to area, or path
             A TOML file has one list of patterns an area, as the shipped one has.
+
+        Raises
+        ------
+        SettingError
+            An area is not one of those there are.
         """
         added = _read(Path(more)) if isinstance(more, str | Path) else tuple(more.items())
         wrong = sorted({area for _, area in added} - {*AREAS, OTHER})
@@ -84,10 +89,7 @@ class Areas:
 
 
 def _read(path: Path) -> tuple[tuple[str, str], ...]:
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: expected TOML with a list of patterns an area: {error}") from error
+    content = toml_of(path, "TOML with a list of patterns per area")
     for area, patterns in content.items():
         if (
             area not in (*AREAS, OTHER)

@@ -5,6 +5,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from perfkit.names import listed
+
 # Events that count elapsed time and completed work, most specific first. perf, LIKWID, PAPI, VTune and Nsight Compute
 # name them differently; `normalise` has taken case, PMU and modifiers off before the comparison.
 TIME_EVENTS = (
@@ -162,16 +164,15 @@ def mode_cautions(time_event: str, work_event: str, events: Iterable[str]) -> li
     for other in ("ku", "u", "k"):
         apart = [e for e in names if modes(e) == other != mine and normalise(e) not in same_as_axes]
         if apart:
-            shown = ", ".join(apart[:4]) + (f" and {len(apart) - 4} more" if len(apart) > 4 else "")
             told.append(
-                f"{shown} {'count' if len(apart) > 1 else 'counts'} {words[other]}, {' and '.join(axes)} "
+                f"{listed(apart, 4)} {'count' if len(apart) > 1 else 'counts'} {words[other]}, {listed(axes)} "
                 f"{words[mine]}: rates mix modes. Count all in one mode, such as "
                 f"{normalise(apart[0])}{'' if mine == 'ku' else f':{mine}'}"
             )
     twins = [e for e in names if normalise(e) in same_as_axes and modes(e) != mine]
     if {normalise(e) for e in twins} == same_as_axes:
         told.append(
-            f"{per_unit(work_event, time_event)} is of {words[mine]}: {' and '.join(twins)} were counted too, and "
+            f"{per_unit(work_event, time_event)} is of {words[mine]}: {listed(twins)} were counted too, and "
             "are not part of it"
         )
     return told

@@ -18,7 +18,7 @@ import pandas as pd
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import existing, json_object, reading, replaced
 from perfkit.names import counted, did_you_mean
-from perfkit.results import Summarised, answering, draw
+from perfkit.results import Summarised, answering, draw, joint_kind
 from perfkit.samples.parts import Intervals, Part, load_part, load_rows, part_of, rows_of
 from perfkit.samples.table import Samples
 from perfkit.workers.in_order import Progress, in_order
@@ -119,8 +119,7 @@ class Fleet(Summarised):
     @property
     def kind(self) -> str:
         """What the data is: measured, simulated, generated or published, or ``mixed (...)`` naming them."""
-        kinds = sorted(set(self.runs["kind"]))
-        return kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        return joint_kind(self.runs["kind"])
 
     @property
     def machines(self) -> list[str]:
@@ -210,6 +209,11 @@ class Fleet(Summarised):
             How many, at most those that there are.
         seed : int
             Of the draw.
+
+        Raises
+        ------
+        SettingError
+            Fewer than one interval is asked for.
         """
         if intervals < 1:
             raise SettingError(f"expected at least one interval to draw; found {intervals}")
@@ -265,7 +269,13 @@ class Fleet(Summarised):
         return table[list(by)], [found[key] for key in keys]
 
     def pieces(self, by: Sequence[str] = ()) -> tuple[pd.DataFrame, list[Piece]]:
-        """Return the cells (one row each, with the labels ``by``), and every part with the cells of its runs."""
+        """Return the cells (one row each, with the labels ``by``), and every part with the cells of its runs.
+
+        Raises
+        ------
+        SettingError
+            `by` names no label; or it is ``hour``, and no dump says when it was started.
+        """
         by = list(by)
         plain = [name for name in by if name != "hour"]
         self.check_labels(plain)
@@ -315,7 +325,13 @@ class Fleet(Summarised):
 
     @classmethod
     def load(cls, path: str | Path) -> "Fleet":
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        FormatError
+            The file is not what `save` wrote.
+        """
         found = existing(path)
         with reading(path, "a fleet that Fleet.save wrote"):
             head = json_object(found.read_bytes(), path, "a fleet that Fleet.save wrote")

@@ -17,8 +17,8 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
-from perfkit.names import counted
-from perfkit.results import KINDS, Kind, Summarised, draw, drawn
+from perfkit.names import counted, listed
+from perfkit.results import KINDS, Kind, Summarised, draw, drawn, joint_kind
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, is_translated, normalise, per_unit
 
 if TYPE_CHECKING:
@@ -191,6 +191,8 @@ class Samples(Summarised):
         ------
         SettingError
             The chosen events are not there, or none is found: the message lists what is.
+        DataError
+            The table has no column event or count.
         """
         lacking = [c for c in ("event", "count") if c not in counts.columns]
         if lacking:
@@ -223,6 +225,11 @@ class Samples(Summarised):
         """Make samples of a wide table: one row per interval, one column per event.
 
         Columns (or index levels) called run, place, interval, at and seconds are taken as such.
+
+        Raises
+        ------
+        DataError
+            An event has two columns.
         """
         flat = df.reset_index() if any(n in COLUMNS for n in df.index.names) else df.reset_index(drop=True)
         keys = [c for c in ("run", "place", "interval", "at", "seconds") if c in flat.columns]
@@ -239,7 +246,15 @@ class Samples(Summarised):
 
     @classmethod
     def concat(cls, parts: Iterable["Samples"]) -> "Samples":
-        """Put samples with the same time and work events into one; runs of the same name are numbered apart."""
+        """Put samples with the same time and work events into one; runs of the same name are numbered apart.
+
+        Raises
+        ------
+        DataError
+            There are no samples to put together.
+        SettingError
+            Their time or work events differ.
+        """
         parts = list(parts)
         if not parts:
             raise DataError("nothing to concatenate: expected at least one Samples")
@@ -292,9 +307,8 @@ class Samples(Summarised):
             )
         ]
         if len(t):
-            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
             rate = f"{self.throughput():.4g} {per_unit(self.work_event, self.time_event)}"
-            lines.append(f"{rate} over all of {', '.join(names[:4])}{more}")
+            lines.append(f"{rate} over all of {listed(names, 4)}")
             missing, shared = float(t["count"].isna().mean()), float(t["running"].mean())
             known = "" if np.isnan(shared) else f"; counted {shared:.0%} of the time on average (multiplexing)"
             lines.append(f"{missing:.1%} of the samples are missing{known}")
@@ -304,7 +318,7 @@ class Samples(Summarised):
 
     def _axes_counted(self) -> str:
         own = [e for e in (self.time_event, self.work_event) if e in self.table["event"].cat.categories]
-        return f" (samples of {' and '.join(dict.fromkeys(own))} included)" if own else ""
+        return f" (samples of {listed(dict.fromkeys(own))} included)" if own else ""
 
     @overload
     def plot(self, *, ax: "Axes | None" = ...) -> "Axes": ...
@@ -341,8 +355,7 @@ class Samples(Summarised):
     @property
     def kind(self) -> str:
         """What the data is: measured, simulated, generated or published, or ``mixed (...)`` naming them."""
-        kinds = sorted(set(self.runs["kind"]))
-        return kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        return joint_kind(self.runs["kind"])
 
     def to_frame(self) -> pd.DataFrame:
         """Return a copy of the long table."""
@@ -413,6 +426,11 @@ class Samples(Summarised):
         """Return the samples of the named events and runs, with ``at`` within the closed range ``between`` (seconds).
 
         ``mask`` is a boolean array over the rows of ``table``. The events of time and work stay in.
+
+        Raises
+        ------
+        SettingError
+            There is no such event or run, or `between` ends before it begins.
         """
         keep = np.ones(len(self.table), dtype=bool)
         if events is not None:
@@ -441,6 +459,11 @@ class Samples(Summarised):
         """Return the sums over each ``n`` consecutive intervals of a run and place; a shorter last group stays.
 
         A sum is missing where one of its parts is; ``running`` becomes the mean share.
+
+        Raises
+        ------
+        SettingError
+            `n` is less than 1.
         """
         if n < 1:
             raise SettingError(f"aggregate needs a number of intervals of at least 1; found {n}")
@@ -459,6 +482,13 @@ class Samples(Summarised):
 
         ``value`` is count, running, time or work. Time and work of the interval come first, under their events' names,
         where ``value`` is count and every interval has one time and work.
+
+        Raises
+        ------
+        SettingError
+            `value` is none of the four.
+        DataError
+            An event stands twice in an interval.
         """
         if value not in ("count", "running", *_COUNTS):
             raise SettingError(f"to_wide gives count, running, time or work; found {value!r}")
@@ -563,7 +593,7 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     name = existing(path).name
-    with reading(name, "a parquet file of samples"), pq.ParquetFile(path, memory_map=True) as file:
+    with reading(path, "a parquet file of samples"), pq.ParquetFile(path, memory_map=True) as file:
         columns, metadata = file.schema_arrow.names, file.schema_arrow.metadata or {}
         head = json_object(metadata.get(b"perfkit", b"{}"), name, "the description of samples")
         _check_head(head, columns, name)
@@ -588,7 +618,7 @@ def _check_head(head: Mapping[str, Any], columns: Sequence[str], name: str) -> N
     check_fields(head, fields, name, "the description of samples")
     lacking = set(COLUMNS) - set(columns) - set(head.get("empty", ()))
     if lacking:
-        raise FormatError(f"{name}: samples without their column(s) {', '.join(sorted(lacking))}")
+        raise FormatError(f"{name}: samples without {listed(sorted(lacking))} among their columns")
     if head["version"] > _FORMAT_VERSION:
         raise FormatError(
             f"{name}: samples of format version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}. "
@@ -725,9 +755,7 @@ def _as_interval(values: pd.Series) -> np.ndarray:
 def _rows(bad: "pd.Series | np.ndarray", at_most: int = 5) -> str:
     """Name the rows (by position) in which ``bad`` holds."""
     where = np.flatnonzero(np.asarray(bad))
-    shown = ", ".join(map(str, where[:at_most]))
-    more = f" and {len(where) - at_most:,} more" if len(where) > at_most else ""
-    return f"row{'s' if len(where) > 1 else ''} {shown}{more}"
+    return f"row{'s' if len(where) > 1 else ''} {listed(where, at_most)}"
 
 
 def _refuse_missing(table: pd.DataFrame) -> None:

@@ -53,6 +53,11 @@ def spire_scores(
         tau, a column for each k with its chance and what unusual rates find, pool (the candidates SPIRE gives) and
         pool_hit with its chance. Runs whose bottleneck no event counts (chains of latency, above all), or that have
         none, are left out and named.
+
+    Raises
+    ------
+    DataError
+        All runs are of one workload: there is nothing to train on.
     """
     check_runs(samples, truth)
     evidence = evidence or Evidence.of(Microarchitecture.load(truth.core))

@@ -116,7 +116,8 @@ class Expression:
         try:
             return ast.parse(self.text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise SettingError(f"cannot read the expression {self.text!r}: {error}") from None
+            why = error.msg if isinstance(error, SyntaxError) else error
+            raise SettingError(f"cannot read the expression {self.text!r}: {why}") from None
 
     @property
     def names(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError
 from perfkit.files import arrow_table, check_fields, existing, json_object, reading, replaced
-from perfkit.names import did_you_mean
+from perfkit.names import did_you_mean, listed
 from perfkit.results import Summarised, answering, draw, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import FENCE_ERROR
@@ -253,7 +253,13 @@ class StudyRuns(Summarised):
         return self.table.loc[self.table["status"] == "failed", wanted]
 
     def derive(self, **columns: str) -> Self:
-        """Return runs with more columns, each an expression over the row."""
+        """Return runs with more columns, each an expression over the row.
+
+        Raises
+        ------
+        SettingError
+            The table has a column of that name already.
+        """
         table = self.table.copy()
         for name, text in columns.items():
             if name in table:
@@ -309,13 +315,21 @@ class StudyRuns(Summarised):
         table = whole.drop_columns(["repetitions"]).to_pandas().set_index("configuration")
         lacking = [name for name in ("status", *parsed["dimensions"]) if name not in table.columns]
         if lacking:
-            raise FormatError(f"{path}: a study's table without the column(s) {', '.join(map(str, lacking))}")
+            raise FormatError(f"{path}: a study's table without {listed(lacking)} among its columns")
         rows = [{"key": key, **one} for key, many in zip(table.index, nested, strict=True) for one in many]
         return cls(table, pd.DataFrame(rows, columns=_RAW), tuple(parsed["dimensions"]), parsed["metadata"])
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> Self:
-        """Read the store of a study that is running, was stopped, or is complete."""
+        """Read the store of a study that is running, was stopped, or is complete.
+
+        Raises
+        ------
+        MissingFileError
+            There is no such folder.
+        FormatError
+            It is no study's.
+        """
         from perfkit.study.study import Study
 
         folder = Path(folder)

@@ -8,6 +8,7 @@ keys are errors.
 import hashlib
 import itertools
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import yaml
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from perfkit.errors import SettingError
+from perfkit.files import is_folder
 from perfkit.names import did_you_mean
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import (
@@ -32,7 +34,7 @@ from perfkit.study.parts import (
     Value,
     size,
 )
-from perfkit.study.settings_file import explain, read_yaml
+from perfkit.study.settings_file import explain, line_of_setting, placed, read_yaml, text_at
 
 # Columns that the collector adds: a dimension of that name would overwrite them.
 RESERVED = frozenset(
@@ -203,7 +205,7 @@ class Study(Strict):
     @classmethod
     def _listed(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
-            raise ValueError("dimensions are a mapping: name -> values")
+            raise ValueError("expected a mapping of names to values")
         plain = {}
         for name, one in value.items():
             if isinstance(name, bool):
@@ -222,6 +224,8 @@ class Study(Strict):
                 raise ValueError(f"{name}: give a list of values, a range or an expression, not {one!r}")
             if isinstance(one, list | tuple):
                 _no_number_as_text(name, one)
+                if any(isinstance(v, float) and not math.isfinite(v) for v in one):
+                    raise ValueError(f"{name}: values are finite; found {one!r}")
             plain[name] = tuple(one) if isinstance(one, list | tuple) else one
         return plain
 
@@ -229,7 +233,9 @@ class Study(Strict):
     def _makes_sense(self) -> "Study":
         given = self.source is not None or bool(self.sources)
         if given == (self.assembly is not None):
-            raise ValueError("give a kernel or an assembly list, and not both")
+            raise ValueError(
+                f"give a `kernel` or an `assembly` list, and not both; found {'both' if given else 'neither'}"
+            )
         if (self.region or self.arguments) and not self.is_program:
             raise ValueError("`region` and `arguments` belong to a whole program; this kernel has a PK_REGION")
         if self.executions == "apart" and (self.is_program or self.assembly is not None):
@@ -286,21 +292,36 @@ class Study(Strict):
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> "Study":
-        """Read and check a study file; the kernel's path is relative to the file."""
+        """Read and check a study file; the kernel's path is relative to the file.
+
+        Raises
+        ------
+        SettingError
+            The file is an analysis, or a setting is wrong; the message names its line.
+        FormatError
+            It is no YAML.
+        """
         path = Path(path)
         settings = read_yaml(path)
-        settings["folder"] = str(Path(path.parent, settings.get("folder", "")).absolute())
+        folder = text_at(settings, "folder", path) if "folder" in settings else ""
+        settings["folder"] = str(Path(path.parent, folder).absolute())
         settings.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", path.stem))
-        known = {field.alias or name for name, field in cls.model_fields.items()}
+        known = [field.alias or name for name, field in cls.model_fields.items()]
         if settings.keys() & {"categories", "tree", "regression"}:
             raise SettingError(f"{path} is no study but an analysis of one: `perfkit analyse` reads it")
         for key in settings:
             if key not in known:
-                raise SettingError(f"{path}: unknown key {key!r}; {did_you_mean(key, known)}")
+                raise SettingError(f"{line_of_setting(path, (key,))}: unknown key {key!r}; {did_you_mean(key, known)}")
+        if settings.get("kernel") is not None:
+            text_at(settings, "kernel", path)
+            if settings.get("source") is not None:
+                raise SettingError(
+                    f"{line_of_setting(path, ('source',))}: `kernel` names the source already: leave `source` out"
+                )
         try:
             return cls(**settings)
         except SettingError as error:
-            raise SettingError(f"{path}: {error}") from None
+            raise SettingError(placed(path, error)) from None
 
     def to_yaml(self) -> str:
         """Return the study as YAML text that `from_yaml` reads to an equal study (the kernel's text included)."""
@@ -364,7 +385,13 @@ class Study(Strict):
         return total * (self.assembly.count() if self.assembly is not None else 1)
 
     def configurations(self) -> Iterator[Configuration]:
-        """Yield every configuration that the constraints allow, in a fixed order."""
+        """Yield every configuration that the constraints allow, in a fixed order.
+
+        Raises
+        ------
+        SettingError
+            The space depends on the host, whose facts are not given (`host`).
+        """
         if self.uses_host() and not self.host:
             raise SettingError(
                 f"the study {self.name!r} depends on the host ({', '.join(HOST_FACTS)}): give it `host`, for example "
@@ -488,7 +515,7 @@ def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
         return {**settings, "kernel": None, "source": kernel}
     path = Path(settings.get("folder") or "", kernel)
     if not path.is_file():
-        raise SettingError(f"no kernel file {path}: give a C or C++ file's path, or its text")
+        raise SettingError(f"no kernel file {path}{is_folder(path)}: give a C or C++ file's path, or its text")
     language = settings.get("language") or ("c++" if path.suffix in CPP else "c")
     try:
         source = path.read_text(encoding="utf-8")
@@ -496,9 +523,10 @@ def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
         raise SettingError(f"cannot read the kernel {path}: {error}") from None
     folder = settings.get("folder") or str(path.parent.absolute())
     found = {**settings, "kernel": path.name, "source": source, "language": language, "folder": folder}
-    beside, given = str(Path(kernel).parent), settings.get("include")
-    given = [given] if isinstance(given, str) else list(given or ())
-    if path.parent.resolve() != Path(folder).resolve() and beside not in given:
+    beside, given = str(Path(kernel).parent), settings.get("include", ())
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, list | tuple) and path.parent.resolve() != Path(folder).resolve() and beside not in given:
         found["include"] = [beside, *given]  # the kernel is compiled as a copy elsewhere: its headers lie beside it
     return found
 

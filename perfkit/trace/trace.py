@@ -134,7 +134,13 @@ class Trace(Summarised):
         return self.block_counts()[self.code.block]
 
     def chunks(self, blocks: int = 1 << 18) -> Iterator[TraceChunk]:
-        """Go through the trace in windows of at most `blocks` executed blocks."""
+        """Go through the trace in windows of at most `blocks` executed blocks.
+
+        Raises
+        ------
+        SettingError
+            `blocks` is less than 1.
+        """
         if blocks < 1:
             raise SettingError(f"a chunk holds at least one block, not {blocks}")
         lengths = np.diff(self.code.block_start).astype(np.int64)

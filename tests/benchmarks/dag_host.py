@@ -82,7 +82,7 @@ def sets(core: str, repetitions: int) -> None:
             measured = measure_kernel(source, repetitions).cycles * per_line
             simulated = scheduler.run(source).cycles * per_line
             print(
-                f"{count} set(s), {function.__name__:14s} {measured:6.1f} measured, {simulated:6.1f} simulated",
+                f"sets: {count}, {function.__name__:14s} {measured:6.1f} measured, {simulated:6.1f} simulated",
                 flush=True,
             )
 

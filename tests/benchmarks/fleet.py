@@ -106,7 +106,7 @@ def on_workers(folder: Path, n: int) -> None:
         for _ in in_order(abs, range(tasks), cluster=client.scheduler.address):
             pass
         each = 1e3 * (time.perf_counter() - start) / tasks
-        print(f"{n} worker(s) of dask: {each:.2f} ms for a task that does nothing", flush=True)
+        print(f"dask, workers {n}: {each:.2f} ms for a task that does nothing", flush=True)
         fleet = open_samples(folder, cluster=client.scheduler.address)
         small = fleet.where(machine=fleet.machines[:2])
         for name, call in {
@@ -123,7 +123,7 @@ def on_workers(folder: Path, n: int) -> None:
             after = client.run(time.process_time)
             each = [after[w] - before[w] for w in after]
             print(
-                f"{name}, on {n} worker(s) of dask: {len(fleet) / sum(each) / 1e6:.1f} M samples/s of processor time, "
+                f"{name}, dask, workers {n}: {len(fleet) / sum(each) / 1e6:.1f} M samples/s of processor time, "
                 f"{wall:.1f} s, {max(client.run(resident).values()):.2f} GB a worker; the client took "
                 f"{time.process_time() - mine:.1f} s",
                 flush=True,

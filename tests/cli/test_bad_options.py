@@ -1,5 +1,6 @@
 """No option's value, however bad, ends in a traceback or in something that is not one message."""
 
+import os
 import platform
 import shutil
 from pathlib import Path
@@ -21,6 +22,8 @@ FILES = {
     "f.c": b"long f(long n){long s=0;while(n--)s+=n;return s;}\n",
     "empty": b"", "random.bin": bytes(range(256)), "latin.toml": b'a = "\xff"\n', "broken.zip": b"PK\x03\x04junk",
     "small.toml": b"a = 1\n", "t.gus": b"",
+    "empty.ipynb": b"", "binary.ipynb": bytes(range(256)), "null.c": bytes(64),
+    "twice.yaml": b"gates:\n  a: {what: f.c}\n  a: {what: k.c}\n",
 }  # fmt: skip
 # Words that work and take no time: each option's bad values are put before them.
 WORKING = {
@@ -98,6 +101,7 @@ def refused(monkeypatch, tmp_path, capsys):
         for name, content in FILES.items():
             (folder / name).write_bytes(content)
         shutil.copy(FIXTURE, folder / "dump.txt")
+        (folder / "folder.html").mkdir()
         monkeypatch.chdir(folder)
         monkeypatch.setattr("sys.argv", ["perfkit", *words])
         try:
@@ -157,9 +161,9 @@ def test_any_text_is_a_value(refused, command, data):
         ("gus missing.trace", "there is no file 'missing.trace'"),
         ("gus traces/missing/my", "there is no file 'traces/missing/my'"),
         ("gus fig1", "did you mean"),
-        ("cpi cpi/planted --picture x.foo", "expected a name that ends in .png or .svg or .pdf; found 'x.foo'"),
+        ("cpi cpi/planted --picture x.foo", "expected a name that ends in .png, .svg or .pdf; found 'x.foo'"),
         ("cpi cpi/planted --picture none/x.png", "there is no folder 'none'"),
-        ("dag kernel reduction --picture x.foo", "expected a name that ends in .png or .svg or .pdf"),
+        ("dag kernel reduction --picture x.foo", "expected a name that ends in .png, .svg or .pdf"),
         ("cpi cpi/planted --seed -1", "'--seed'"),
         ("cpi cpi/planted --plot x.png", "No such option: --plot"),
         ("calibrate --form ADD_R64_R64", "no instruction form 'ADD_R64_R64'"),
@@ -171,6 +175,12 @@ def test_any_text_is_a_value(refused, command, data):
         ("gus fig1a --flags=-O2", "--flags has no effect on a trace"),
         ("gus fig1a -- 5", "arguments (5) go with --source FILE"),
         ("gus f.c --arguments 5 -- 6", "not by both"),
+        ("trace null.c -f f -- 5", "null.c: expected source text; found binary data"),
+        ("dag run null.c -f f -- 5", "null.c: expected source text; found binary data"),
+        ("gate twice.yaml", "twice.yaml, line 3, column 3: not YAML: the key 'a' stands there twice"),
+        ("study run random.bin", "random.bin: expected a YAML file"),
+        ("gus fig1a --overrides empty", "empty: expected a table of figures (TOML); the file is empty"),
+        ("why . -f f", "expected a program; '"),
         ("trace /bin/true -f f -D N=1", "--define has no effect on a program"),
         ("trace corpus:gemm -f f", "--function has no effect of corpus:NAME"),
         ("trace f.c --threads --backend cloner", "--backend has no effect with --threads"),
@@ -192,6 +202,9 @@ def test_any_text_is_a_value(refused, command, data):
         ("dag run triad -- 5", "arguments (5) are of functions and programs"),
         ("dag run f.c --sizes 5 -- 7", "sizes stand for N in the arguments"),
         ("lab none.ipynb --folder here", "no notebook"),
+        ("lab empty.ipynb", "empty.ipynb: expected a Jupyter notebook; the file is empty"),
+        ("lab binary.ipynb", "binary.ipynb: expected a Jupyter notebook; it cannot be read"),
+        ("app binary.ipynb", "binary.ipynb: expected a Jupyter notebook; it cannot be read"),
         ("diff f.c:f f.c:f -f g", "names its function already"),
         ("compare corpus:gemm -f f", "corpus:gemm names a function already"),
         ("compare f.so g.so --flags=-O2", "--flags has no effect on libraries"),
@@ -199,12 +212,14 @@ def test_any_text_is_a_value(refused, command, data):
         ("noise f.so --compiler clang", "--compiler has no effect on a library"),
         ("gus t.gus -o t.gus", "t.gus is both read and written"),
         ("convert random.bin random.bin", "convert writes .parquet or .csv"),
-        ("explore dump.txt broken.zip -o x.foo", "expected a name that ends in .html or .csv or .parquet"),
+        ("explore dump.txt broken.zip -o x.foo", "expected a name that ends in .html, .csv or .parquet"),
         ("why ./x -o x.html", "expected a name that ends in .answer; found 'x.html'; --html x.html writes such a file"),
         ("gus fig1a -o r.xyz", "expected a name that ends in .gus; found 'r.xyz'"),
         ("gus fig1a --core zen4 -o /proc/x.gus", "No such file or directory: /proc/x.gus"),
         ("convert dump.txt /proc/x.parquet", "No such file or directory: /proc/x.parquet"),
         ("convert dump.txt --json", "at least one dump and, last, the file to write"),
+        ("report tour -o f.c/x.html", "'f.c/x.html' cannot be written: f.c is a file, not a folder"),
+        ("report tour -o folder.html", "expected the name of a file; 'folder.html' is a folder"),
         ("report random.bin --list", "expected a notebook (.ipynb); found the file 'random.bin'"),
     ],
 )
@@ -212,3 +227,10 @@ def test_what_is_said(refused, words, why):
     status, told = refused(words.split())
     assert status == 2
     assert why in " ".join(told.split())
+
+
+def test_a_folder_that_may_not_be_written_is_told_before_the_work(refused, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: not (str(path) == "." and mode == os.W_OK))  # root may
+    status, told = refused(["gus", "fig1a", "--core", "zen4", "-o", "x.gus"])
+    assert status == 2
+    assert "there is no permission to write into the folder '.'" in " ".join(told.split())

@@ -52,7 +52,8 @@ def test_another_cores_calibration_is_refused(perfkit, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", 'core = "NAME" is missing'),
+        ('title = "mine"', 'core = "NAME" is missing'),
+        ("", "expected a calibration (TOML); the file is empty"),
         ('core = "skylake_x"\n[resources]\nL9_latency = 3\n', "skylake_x has no such resource"),
         ('core = "skylake_x"\n[resources]\nL2_latency = -3\n', "a number above 0 expected, found -3"),
         ('core = "skylake_x"\nresources = 3\n', "name = number expected"),

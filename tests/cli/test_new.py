@@ -60,6 +60,34 @@ def test_names_that_would_hide_something_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_name_that_a_core_or_notebook_already_goes_by_is_refused(tmp_path):
+    assert "host is the name of this machine's core" in new(tmp_path, "core", "host", status=2)
+    for core in map(Microarchitecture.load, Microarchitecture.names()):
+        for alias in core.aliases:
+            if alias.isidentifier():
+                said = new(tmp_path, "core", alias, status=2)
+                assert f"{alias} is another name of the core {core.name}; choose another name" in said
+    assert "spire is short for 10_spire_walkthrough" in new(tmp_path, "notebook", "spire", status=2)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["reader", "solver", "notebook"])
+def test_like_is_for_a_core(tmp_path, kind):
+    said = new(tmp_path, kind, "my_own", "--like", "zen4", status=2)
+    assert f"--like names the core that a new core starts from; a {kind} starts from none" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_core_may_start_from_one_named_by_its_alias(tmp_path):
+    new(tmp_path, "core", "hosting", "--like", "sapphire_rapids")
+    new(tmp_path, "core", "zen")  # part of other cores' names, which are named in full
+    written = tmp_path / "perfkit" / "machine" / "cores"
+    assert Microarchitecture.load(written / "hosting.toml").value("rob") == Microarchitecture.load("golden_cove").value(
+        "rob"
+    )
+    assert Microarchitecture.load(written / "zen.toml").value("rob") == Microarchitecture.load("skylake_x").value("rob")
+
+
 def test_a_core_is_one_file(copy):
     assert "wrote perfkit/machine/cores/my_core.toml" in new(copy, "core", "my_core", "--like", "zen4")
     shutil.copytree(ROOT / "tests" / "machine", copy / "tests" / "machine")

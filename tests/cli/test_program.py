@@ -67,7 +67,9 @@ def test_a_full_disk_is_one_line(command):
     assert done.stderr == "perfkit: No space left on device\n"
 
 
-@pytest.mark.parametrize("module", ["typer", "perfkit.cli.main", "perfkit.errors", "perfkit.cli.cpi", "pandas"])
+@pytest.mark.parametrize(
+    "module", ["lazy_loader", "typer", "perfkit.cli.main", "perfkit.errors", "perfkit.cli.cpi", "pandas"]
+)
 def test_ctrl_c_while_it_starts_is_quiet(module):
     """The signal arrives while a module is imported: the first thing of the program, or the last before it works."""
     code = (
@@ -83,6 +85,15 @@ def test_ctrl_c_while_it_starts_is_quiet(module):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 130
     assert done.stderr in ("", "perfkit: interrupted\n")
+
+
+def test_ctrl_c_while_a_library_is_imported_is_its_callers():
+    code = "import builtins\nbefore = builtins.__import__\n"
+    code += "def stopped(name, *rest):\n    if name == 'lazy_loader': raise KeyboardInterrupt\n"
+    code += "    return before(name, *rest)\nbuiltins.__import__ = stopped\n"
+    code += "try:\n    import perfkit\nexcept KeyboardInterrupt:\n    print('told')\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.stdout, done.stderr, done.returncode) == ("told\n", "", 0)
 
 
 def test_ctrl_c_within_what_llvm_calls_back_is_not_forgotten():

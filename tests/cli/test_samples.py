@@ -31,7 +31,7 @@ def test_samples_collects_problems(perfkit):
     assert perfkit("samples", FIXTURES / "ragged-row.csv").exit_code != 0
     done = perfkit("samples", FIXTURES / "ragged-row.csv", "--collect")
     assert done.exit_code == 0
-    assert "1 line(s) that could not be used" in done.output
+    assert "1 line that could not be used" in done.output
     assert "NaN" in done.output  # the length of intervals is not known, and not zero
 
 

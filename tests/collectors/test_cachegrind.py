@@ -114,8 +114,8 @@ def test_real_program(program, tmp_path):
 
 
 def test_smaller_cache_and_other_penalties(program):
-    small = Cachegrind(at_least=10_000, ll="65536,16,64", ll_penalty=0, branch_penalty=0).run_each(
-        {"small": [str(program)]}
+    small = Cachegrind(at_least=10_000, ll="65536,16,64", ll_penalty=0, branch_penalty=0).run(
+        [str(program)], workload="small"
     )
     place = small.table.set_index(["place", "event"])["count"]
     assert place["across", "DLmr"] == pytest.approx(65536, abs=200)

@@ -167,7 +167,7 @@ def test_lines_that_cannot_be_used_do_not_stop_it(tmp_path):
     path = dump(tmp_path, "d.csv")
     path.write_text(path.read_text() + "<not counted>,,cycles\n")
     found = pk.explore(path)
-    assert any("1 line(s) could not be used" in q for q in found.quality)
+    assert any("1 line could not be used" in q for q in found.quality)
 
 
 def test_quality_tells_of_aliases_multiplexing_and_clocks(tmp_path):

@@ -16,6 +16,7 @@ import perfkit as pk
 from perfkit.cli.output import draw
 from perfkit.cli.report import write
 from perfkit.collectors.blocks.cycles import read_kept
+from perfkit.errors import FormatError
 from perfkit.plots.roofs_by_level import write_picture
 from tests.benchmarks import faults
 from tests.results.examples import EXAMPLES
@@ -120,3 +121,24 @@ def test_what_commands_write_is_the_old_file_or_the_new_one(name, writes, tmp_pa
     before = path.read_bytes()
     writes(path)
     assert path.read_bytes() != before
+
+
+LOADERS = (pk.SpireModel.load, pk.CpiFit.load, pk.Samples.load, pk.GusResult.load, pk.StudyRuns.from_parquet,
+           pk.Study.from_yaml, pk.Analysis.from_yaml, pk.Microarchitecture.load, pk.Areas.load().extended)  # fmt: skip
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_an_empty_file_is_told_as_one(tmp_path, load):
+    path = tmp_path / "empty.toml"
+    path.touch()
+    with pytest.raises(FormatError, match=r"empty.toml: expected .*; the file is empty$"):
+        load(path)
+
+
+def test_bytes_that_are_no_text_are_told_in_words(tmp_path):
+    path = tmp_path / "core.toml"
+    path.write_bytes(b'title = "caf\xe9"\n')
+    with pytest.raises(FormatError, match="its byte 13 is no text in UTF-8"):
+        pk.Microarchitecture.load(path)
+    with pytest.raises(FileNotFoundError, match=r"no such core file \(it is a folder\)"):
+        pk.Microarchitecture.load(Path(tmp_path))

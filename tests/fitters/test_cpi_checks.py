@@ -213,7 +213,7 @@ def test_one_counter_under_two_names_is_told_and_takes_the_verdict_down(columns)
     assert told(both, "branch-misses and branch-load-misses count the same thing: their penalty is shared")
     assert not any("two names" in r for r in alone.verdict.reasons)
     assert both.verdict.level != "supported"
-    assert any("1 pair(s) of events count the same thing" in r for r in both.verdict.reasons)
+    assert any("the same thing is counted under two names by 1 pair of events" in r for r in both.verdict.reasons)
 
 
 def test_counts_that_agree_in_every_interval_are_one_counter(columns):

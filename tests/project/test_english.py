@@ -45,6 +45,7 @@ BANNED = {
     r"\b(was|were|been) mended\b": "corrected",
     r"\bWatchedRun an?\b": "run a",
     r"\bmeans? what it says\b": "say what it means",
+    r"[}\dN] ([a-z]+ )?[a-z]{3,}\(s\)": "perfkit.names.counted: 1 line, 2 lines",
 }
 
 
@@ -86,6 +87,7 @@ def test_no_banned_phrase():
         "3 cycles an iteration.",
         "threads; 0 for one a processor",
         "watch each run for so many seconds",
+        "{n:,} empty place(s) where",
     ],
 )
 def test_the_list_finds_what_it_is_for(text):

@@ -120,3 +120,10 @@ def test_the_hook_for_notebooks_changes_none_that_is_committed(tmp_path):
         copy.write_bytes(notebook.read_bytes())
     subprocess.run([Path(sys.executable).with_name(Path(program).name), *options, *copies], check=True, timeout=120)
     assert [a.name for a, b in zip(notebooks, copies, strict=True) if a.read_bytes() != b.read_bytes()] == []
+
+
+def test_an_environment_that_is_none_is_refused(tmp_path, kit):
+    done = subprocess.run(["./kit", "setup", "nix"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "(./kit setup dev); found: nix" in done.stderr
+    kit("setup", "dev")

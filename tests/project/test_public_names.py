@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import get_overloads
 
@@ -135,13 +136,20 @@ def test_a_strict_type_checker_sees_the_type_of_every_public_name(tmp_path):
     """A consumer's file under ``mypy --strict``: what is asked has its type, and no public name is ``Any``."""
     modules = [importlib.import_module(name) for name in LAZY]
     public = [f"{m.__name__}.{n}" for m in modules for n in m.__all__ if not inspect.ismodule(getattr(m, n))]
-    asked = [*ASKED, *(name.replace("perfkit_widgets.", "pw.").replace("perfkit.", "pk.", 1) for name in public)]
+    tables = [name.replace("perfkit", "pk", 1) for name in public if _has_table(name)]
+    asked = [
+        *ASKED,
+        *(f"{name}.to_frame" for name in tables),
+        *(name.replace("perfkit_widgets.", "pw.").replace("perfkit.", "pk.", 1) for name in public),
+    ]
+    (tmp_path / "pandas").mkdir()  # in the place of pandas-stubs, which the extra `types` brings: pandas ships no types
+    (tmp_path / "pandas" / "__init__.pyi").write_text("class DataFrame: ...\n")
     consumer = tmp_path / "consumer.py"
     consumer.write_text(CONSUMER + "".join(f"reveal_type({each})\n" for each in asked))
     arguments = ["--strict", "--config-file=", "--follow-imports=silent", "--ignore-missing-imports"]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *arguments, f"--cache-dir={ROOT / '.mypy_cache' / 'consumer'}", str(consumer)],
-        env={**os.environ, "MYPYPATH": f"{ROOT}{os.pathsep}{ROOT / 'widgets'}"},
+        env={**os.environ, "MYPYPATH": f"{tmp_path}{os.pathsep}{ROOT}{os.pathsep}{ROOT / 'widgets'}"},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -154,6 +162,14 @@ def test_a_strict_type_checker_sees_the_type_of_every_public_name(tmp_path):
     found = dict(zip(asked, revealed, strict=True))
     assert {each: found[each] for each in ASKED} == ASKED
     assert [each for each, kind in found.items() if kind == "Any"] == []
+    assert len(tables) > 30
+    assert [name for name in tables if not found[f"{name}.to_frame"].endswith("-> pandas.DataFrame")] == []
+
+
+def _has_table(name):
+    module, _, last = name.rpartition(".")
+    thing = getattr(importlib.import_module(module), last)
+    return inspect.isclass(thing) and hasattr(thing, "to_frame")
 
 
 # What holds whatever somebody put into it: a data set by its name, a feature of a core file, an exercise's data.
@@ -203,3 +219,19 @@ def test_scripts_and_benchmarks_import_what_there_is():
 def _is_there(module: str, name: str) -> bool:
     found = importlib.import_module(module)
     return hasattr(found, name) or importlib.util.find_spec(f"{module}.{name}") is not None
+
+
+def test_every_public_function_that_raises_says_so():
+    """What its own code raises, by name or in words ("refused", "an error")."""
+    silent = {}
+    for package in LAZY:
+        module = importlib.import_module(package)
+        things = [getattr(module, name) for name in module.__all__]
+        for thing in (each for each in things if not inspect.ismodule(each)):
+            for function in _functions(thing):
+                source = ast.parse(textwrap.dedent(inspect.getsource(function)))
+                calls = [n.exc for n in ast.walk(source) if isinstance(n, ast.Raise) and isinstance(n.exc, ast.Call)]
+                errors = {c.func.id for c in calls if isinstance(c.func, ast.Name) and c.func.id.endswith("Error")}
+                if errors and not re.search("|".join(("refus", "error", *errors)), function.__doc__):
+                    silent[function.__qualname__] = errors
+    assert silent == {}

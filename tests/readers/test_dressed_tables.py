@@ -88,7 +88,7 @@ def test_a_table_in_prose_is_read_and_the_prose_is_left_out(read):
     samples = read(f"# My runs\n\nSee below.\n\n| run | `cycles` | instructions |\n|:--|--:|--:|\n{rows}\n\nDone.\n")
     assert total(samples, "cycles") == 3500
     assert sorted(samples.runs.index) == ["a", "b"]
-    assert "3 line(s) of text around the table" in told(samples)
+    assert "3 lines of text around the table" in told(samples)
 
 
 def test_two_tables_of_different_columns_are_refused(read):

@@ -33,7 +33,7 @@ def test_spire_wide_gives_each_event_its_own_time_and_work(fixtures):
         ["l3", 1, 111, 211, 0],
         ["br", 0, 120, 220, 5],
     ]
-    assert noted(s, "3 empty place(s)")
+    assert noted(s, "3 empty places")
 
 
 def test_spire_wide_with_a_part_missing_keeps_it_missing(fixtures):
@@ -41,7 +41,7 @@ def test_spire_wide_with_a_part_missing_keeps_it_missing(fixtures):
     row = s.table[(s.table["event"] == "l2") & (s.table["interval"] == 1)].iloc[0]
     assert (row["time"], row["count"]) == (101, 6)
     assert np.isnan(row["work"])
-    assert noted(s, "1 sample(s) lack")
+    assert noted(s, "1 sample without time, work or count")
 
 
 def test_spire_wide_with_work_before_time_and_with_suffixes(fixtures):
@@ -188,7 +188,7 @@ def test_likwid_tables_and_marker_regions(fixtures):
     region = s.table[s.table["place"] == "triad CPU1"]
     assert region["seconds"].unique().tolist() == [0.26]
     assert region["count"].tolist() == [500, 250, 2]
-    assert noted(s, "2 row(s) of derived metrics and statistics")
+    assert noted(s, "2 rows of derived metrics and statistics")
     assert "Example CPU" in s.runs["parameters"].iloc[0]
 
 
@@ -219,7 +219,7 @@ def test_papi_6_and_7(fixtures):
     assert place["count"].tolist() == [2080863768, 2917520595, 2064112930, 4242]
     s = pk.read_samples(fixtures / "papi-7.json", time_event="seconds", work_event="perf::TASK-CLOCK")
     assert s.intervals()["place"].tolist() == ["computation", "inner", "inner"]
-    assert noted(s, "2 region(s) lie inside others")
+    assert noted(s, "2 regions inside others")
     assert "papi_version" in s.runs["parameters"].iloc[0]
 
 

@@ -426,7 +426,7 @@ def test_rows_of_a_long_table_that_only_text_tells_apart_are_told(read):
     rows += ["socket,S0,instructions,4150", "core,C0,instructions,2000", "core,C1,instructions,2150"]
     found = read("\n".join(["level,name,event,count", *rows]) + "\n")
     assert totals(found) == {"cycles": 2100, "instructions": 4150}  # the socket holds what its cores do
-    assert any("2 row(s) that sum up the others, left out (socket)" in n for n in found.notes)
+    assert any("2 rows with sums of the others, left out (socket)" in n for n in found.notes)
     assert any("caution: no column tells the interval" in n and "name told" in n for n in found.notes)
     rows[0] = "socket,S0,cycles,2101"  # it may be anything, then
     found = read("\n".join(["level,name,event,count", *rows]) + "\n")
@@ -463,7 +463,7 @@ def test_levels_of_a_long_table_that_sum_up_others_are_no_events_and_no_places(r
         found = read(text + "\n".join(sums) + "\n")
         assert totals(found) == {"cycles": 6006, "instructions": 12006, "misses": 18006}
         assert set(found.table["place"]) == {"thread0", "thread1"}
-        assert any(f"6 row(s) that sum up the others, left out ({above})" in n for n in found.notes)
+        assert any(f"6 rows with sums of the others, left out ({above})" in n for n in found.notes)
 
 
 def test_rows_of_an_interval_that_only_a_column_of_text_tells_apart_are_refused(read):

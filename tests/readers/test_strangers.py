@@ -125,7 +125,7 @@ def test_totals_that_begin_anew_are_asked_about_and_lose_one_row(tmp_path):
     with pytest.raises(FormatError, match="ever falls but where all fall together"):
         pk.read_samples(path)
     s = pk.read_samples(path, cumulative=True)
-    assert noted(s, "the totals begin anew at 1 row(s)")
+    assert noted(s, "the totals begin anew at 1 row")
     assert totals(s)["misses"] == np.delete(counts, [0, 9], axis=0)[:, 2].sum()
     assert s.table["seconds"].unique().tolist() == [0.5]
 
@@ -339,7 +339,7 @@ def test_uprof_reads_its_table_of_functions(tmp_path):
     assert totals(s) == {"CYCLES_NOT_IN_HALT": 3000, "RETIRED_INST": 6000}
     assert (s.time_event, s.work_event) == ("CYCLES_NOT_IN_HALT", "RETIRED_INST")
     assert sorted(s.table["place"].unique()) == ["foo", "main(int, char**)"]
-    assert noted(s, "3 line(s) of other tables")
+    assert noted(s, "3 lines of other tables")
 
 
 def test_streamline_columns_get_the_names_of_other_tools(tmp_path):
@@ -385,7 +385,7 @@ def test_topdown_lines_between_the_counts_are_metrics(tmp_path):
     )
     s = pk.read_samples(write(tmp_path, text))
     assert totals(s) == {"cycles": 3000, "instructions": 6000, "branch-misses": 30}
-    assert noted(s, "2 line(s) with derived metrics only")
+    assert noted(s, "2 lines with derived metrics only")
 
 
 def test_threads_without_intervals(tmp_path):
@@ -408,7 +408,7 @@ def test_colours_and_titles_of_a_terminal_are_taken_off(tmp_path):
     text = "10,,cycles,1000,100.00,,\n5,,instructions,1000,100.00,,\n7,,\x1b[31mx\x1b[0m\x1b]0;pwn\x07,1000,100.00,,\n"
     s = pk.read_samples(write(tmp_path, text))
     assert s.events == ["x"]
-    assert noted(s, "3 escape sequence(s)")
+    assert noted(s, "3 escape sequences")
     line = '{{"counter-value": "{}", "event": "{}", "pcnt-running": 100.0}}\n'
     escaped = line.format(1, "cycles") + line.format(2, "instructions") + line.format(3, "a\\u001b[31mb\\u202ec")
     assert pk.read_samples(write(tmp_path, escaped)).events == ["abc"]

@@ -176,7 +176,7 @@ def test_units_in_a_column_or_in_the_name(fixtures):
 def test_derived_lines_and_advice_are_no_counts(fixtures):
     s = pk.read_samples(fixtures / "derived-lines-and-advice.txt")
     assert len(s) == 2
-    assert noted(s, "1 line(s) with derived metrics")
+    assert noted(s, "1 line with derived metrics")
 
 
 def test_metric_only_output_says_what_to_do(fixtures):
@@ -257,7 +257,7 @@ def test_repeats_put_a_variance_after_the_event(fixtures):
 def test_summary_behind_intervals_is_not_counted_twice(fixtures):
     s = pk.read_samples(fixtures / "summary-behind-intervals.csv")
     assert counts(s, "cycles") == [1000, 1000]
-    assert noted(s, "2 line(s) of totals")
+    assert noted(s, "2 lines of totals")
 
 
 def test_json_with_c_spelling(fixtures):

@@ -60,7 +60,13 @@ def test_a_range_ends_where_its_values_end():
         ({"memory": "3 parsecs"}, "not a size"),
         ({"threads": []}, "threads"),
         ({"static": ["mixture"]}, "static"),
-        ({"assembly": {"instructions": ["nop"]}}, "not both"),
+        ({"assembly": {"instructions": ["nop"]}}, "not both; found both"),
+        ({"include": 5}, "include: expected a list; found 5"),
+        ({"program": None, "name": None}, "name: expected text; found null"),
+        ({"dimensions": {1: [1]}}, "dimensions.1: expected text as a key; found 1"),
+        ({"dimensions": {"N": {"from": "x", "to": 5}}}, "N: from: expected a number; found 'x'"),
+        ({"dimensions": {"N": [1.0, float("nan")]}}, "N: values are finite"),
+        ({"memory": "a b ("}, r"cannot read the expression 'a b \(': '\(' was never closed \(found"),
         ({"derive": {"x": "open('f')"}}, "unknown function"),
         ({"dimensions": {False: [0, 64]}}, "a name was read as False: YAML takes on, off"),
         ({"dimensions": {"N": [1, "1e3"]}}, r"N: 1e3 is text for YAML: write 1000; where text is meant, \(1e3\)"),
@@ -75,6 +81,44 @@ def test_a_range_ends_where_its_values_end():
 def test_bad_settings_are_errors_that_name_them(settings, message):
     with pytest.raises(SettingError, match=message):
         Study(KERNEL, **settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kernel: k.c\nfoo: 1\n", "line 2: unknown key 'foo'; known: name, description, kernel"),
+        (
+            "kernel: k.c\ndimensions:\n  N: [1]\n\npolicy:\n  tolerance: lots\n",
+            "line 6: policy.tolerance: expected a number",
+        ),
+        ("kernel: k.c\nflags:\n- -O2\n- 5\n", "line 4: flags.1: expected text; found 5"),
+        ("kernel: k.c\nfolder: [x]\n", r"line 2: folder: expected text; found \['x'\]"),
+        ("kernel: [k.c]\n", "line 1: kernel: expected text"),
+        ("kernel: k.c\nsource: |\n  x\n", "line 2: `kernel` names the source already: leave `source` out"),
+        ("kernel: k.c\ndimensions:\n  N: [1]\n  N: [2]\n", "line 4, column 3: .* the key 'N' stands there twice"),
+        ("kernel: k.c\n[1]\n", "line 3, column 1: not YAML: could not find expected ':'$"),
+        ("name: x\n", "s.yaml: give a `kernel` or an `assembly` list, and not both; found neither"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_with_its_line(tmp_path, text, message):
+    (tmp_path / "k.c").write_text(KERNEL)
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises((SettingError, FormatError), match=message) as told:
+        Study.from_yaml(tmp_path / "s.yaml")
+    assert "\n" not in str(told.value)
+    assert str(told.value).startswith(str(tmp_path / "s.yaml"))
+
+
+def test_merged_and_repeated_mappings_are_no_keys_that_stand_twice(tmp_path):
+    (tmp_path / "k.c").write_text(KERNEL)
+    (tmp_path / "s.yaml").write_text(
+        "kernel: k.c\nmachine: &a {turbo: true}\nlimits: {<<: {memory: 5, files: 7}, files: 9}\n"
+        "policy: {<<: &b {<<: {passes: 4}, passes: 5}, attempts: 20}\n"
+        "dimensions: {N: [1], n: [1], M: {from: 1, to: 2}}\n"
+    )
+    study = Study.from_yaml(tmp_path / "s.yaml")
+    assert (study.limits.memory, study.limits.files, study.policy.passes) == (5, 9, 5)
+    assert set(study.dimensions) == {"N", "n", "M"}
 
 
 @pytest.mark.parametrize("line", ['nop"; system("true")', '.include "f"', "nop\n.byte 1", "  "])

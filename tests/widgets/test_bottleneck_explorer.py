@@ -45,7 +45,8 @@ def test_a_click_shows_that_class_over_time(view):
     view._bars.chosen = other
     assert view.resource == other
     drawn = np.asarray(view._over_time.y)
-    assert drawn == pytest.approx(100 * view._whole_run.over_time("divider", other))
+    rows = view._whole_run.intervals.query("run == 'divider' and resource == @other")
+    assert drawn == pytest.approx(100 * rows.sort_values(["place", "interval"])["probability"].to_numpy())
     assert other in view._strip_title.value
     for row in view.table().query("status == 'told'").itertuples():  # a probability of 0.3 % has no bar to be read from
         view._bars.chosen = row.resource

@@ -9,7 +9,7 @@ import perfkit as pk
 from perfkit.errors import DataError, SettingError
 from perfkit_widgets import CpiStackExplorer
 from perfkit_widgets.cpi_stack_parts import EventList, StackBars
-from perfkit_widgets.figures import points_of
+from tests.widgets.drawn import points_of
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
 from perfkit_widgets import SamplesExplorer
-from perfkit_widgets.figures import points_of
+from tests.widgets.drawn import points_of
 
 
 @pytest.fixture

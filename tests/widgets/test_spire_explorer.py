@@ -6,8 +6,8 @@ import perfkit as pk
 from perfkit.errors import SettingError
 from perfkit.fitters.spire.roofline import fit_roofline
 from perfkit_widgets import SpireExplorer
-from perfkit_widgets.figures import points_of
 from perfkit_widgets.roofline_figure import RooflineFigure
+from tests.widgets.drawn import points_of
 
 
 @pytest.fixture

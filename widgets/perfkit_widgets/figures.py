@@ -126,13 +126,6 @@ def set_points(mark: bq.Lines, x: np.ndarray, y: np.ndarray) -> None:
     set_xy(mark, across, up)
 
 
-def points_of(mark: bq.Lines) -> tuple[np.ndarray, np.ndarray]:
-    """Return the points that a cloud draws."""
-    if not mark.visible:
-        return np.empty(0), np.empty(0)
-    return mark.x[::2], mark.y[::2]
-
-
 def ranking(label: str, tooltip: Any = None) -> tuple[bq.Bars, bq.Axis, bq.Axis]:
     """Return horizontal bars to click, the largest on top, with the axis of their names and that of their lengths."""
     scales = {"x": bq.OrdinalScale(), "y": bq.LinearScale(min=0)}  # from the bottom: `set_bars` tells the order

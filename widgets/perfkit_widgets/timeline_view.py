@@ -136,7 +136,13 @@ class TimelineView(Explorer):
         return self.schedule.iloc[rows]
 
     def producers(self) -> pd.DataFrame:
-        """Return where the chosen instruction's operands came from (producer, through), as far as the window goes."""
+        """Return where the chosen instruction's operands came from (producer, through), as far as the window goes.
+
+        Raises
+        ------
+        SettingError
+            What is shown is a schedule, which holds no producers.
+        """
         if self.timeline is None:
             raise SettingError("a schedule holds no producers; show what pk.timeline(result, first, count) returns")
         found: pd.DataFrame = self.timeline.producers

@@ -10,6 +10,7 @@ from typing import Any
 
 from perfkit.cli.pages import answer
 from perfkit.errors import SettingError
+from perfkit.names import listed
 
 # A parameter: its type, its default as text, and its help; the form in which a notebook's are listed.
 _Parameters = dict[str, dict[str, str]]
@@ -33,7 +34,7 @@ class ReportKind:
         """
         missing = [f"-p {needed} FILE" for needed in self.needs if not values.get(needed)]
         if missing:
-            raise SettingError(f"report {name} needs {' and '.join(missing)}: it reports on your data")
+            raise SettingError(f"report {name} needs {listed(missing)}: it reports on your data")
         defaults = {key: _plain(known) for key, known in self.parameters.items()}
         return self.made(**{**defaults, **values})
 

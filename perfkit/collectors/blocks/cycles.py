@@ -26,6 +26,7 @@ from perfkit.collectors.blocks.assembled import code_of
 from perfkit.collectors.host.measuring import CLOCK
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, of_extra
 from perfkit.files import replaced
+from perfkit.names import listed
 from perfkit.results import Kind, Tabled, draw
 from perfkit.trace.block import CODE, PAGE, WORD, BasicBlock
 
@@ -196,7 +197,7 @@ def measure_blocks(
     if platform.machine() != "x86_64" or platform.system() != "Linux":
         raise UnavailableError(f"blocks are measured on x86-64 Linux; this is {platform.machine()} {platform.system()}")
     if wrong := [mode for mode in modes if mode not in MODES]:
-        raise SettingError(f"modes are {' and '.join(MODES)}; found {', '.join(wrong)}")
+        raise SettingError(f"modes are {listed(MODES)}; found {listed(wrong)}")
     taken, refused = _taken(list(blocks))
     host = host_name()
     wanted = {(one.hex, mode): one for one in taken.values() for mode in modes if _placeable(one)}

@@ -15,6 +15,7 @@ import numpy as np
 from perfkit.collectors.dag.kernel_trace import KernelTrace, optimised, returnable, sizes, working_copies
 from perfkit.collectors.dag.llvm_ir import instrument, only_function
 from perfkit.errors import DataError, SettingError, UnavailableError
+from perfkit.files import check_source
 
 # Scalar code without contraction to fused operations, as the paper's clang made it.
 FLAGS = ("-O3", "-fno-vectorize", "-fno-slp-vectorize", "-ffp-contract=off")
@@ -115,6 +116,8 @@ def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
     path = Path(source) if is_file else None
     if path is not None and not path.is_file():
         raise DataError(f"{path}: no such file (C source text has more than one line)")
+    if path is not None:
+        check_source(path)
     if path is not None and path.suffix == ".ll":
         return path.read_text(encoding="utf-8")
     program = shutil.which(compiler)

@@ -33,7 +33,7 @@ from perfkit.machine.core import Microarchitecture, recognised_host
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.overlays import write_overlay
-from perfkit.names import did_you_mean
+from perfkit.names import did_you_mean, listed
 from perfkit.results import Kind, Plain, draw
 from perfkit.trace.x86 import class_of
 
@@ -280,9 +280,8 @@ def calibrate(
         warnings.warn(f"L3 could not be measured: {why}", PerfkitWarning, stacklevel=2)
     others = [name for name in found.left_out if name not in ("L3", "L3_latency")]
     if others:
-        shown = ", ".join(others[:8]) + (f" and {len(others) - 8} more" if len(others) > 8 else "")
         warnings.warn(
-            f"left out, because conditions did not allow measuring: {shown} ({found.left_out[others[0]]})",
+            f"left out, because conditions did not allow measuring: {listed(others, 8)} ({found.left_out[others[0]]})",
             PerfkitWarning,
             stacklevel=2,
         )

@@ -273,6 +273,8 @@ def true_cycles(
         When this machine is not x86-64, or so busy that nearly every repetition was rejected.
     DataError
         When the kernel crashes or does not end.
+    SettingError
+        When `processes` is less than 1.
 
     Examples
     --------

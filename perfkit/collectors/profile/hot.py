@@ -330,6 +330,8 @@ def check_program(target: Target) -> None:
     """
     import os
 
+    if target.program.is_dir():
+        raise DataError(f"expected a program; {str(target.program)!r} is a folder")
     if not target.program.is_file():
         raise DataError(f"there is no program {str(target.program)!r}")
     if not os.access(target.program, os.X_OK):

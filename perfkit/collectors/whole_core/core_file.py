@@ -224,8 +224,3 @@ def _interval(found: CoreMeasurement, form: str) -> tuple[float, float] | None:
 def _latency_intervals(found: CoreMeasurement, form: str) -> Mapping[str, tuple[float, float]]:
     known = found.latencies.get(form, {})
     return MappingProxyType({str(k): (round(one.low, 3), round(one.high, 3)) for k, one in known.items()})
-
-
-def unmeasured(core: Microarchitecture) -> Iterable[str]:
-    """Return the forms of a core file that come from the nearest known core."""
-    return (form for form, found in core.forms.items() if found.source == NEAREST)

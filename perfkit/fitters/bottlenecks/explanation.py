@@ -88,11 +88,6 @@ class Explanation(Tabled):
         """
         return rows_of_run(self.runs, run).drop(columns="run").reset_index(drop=True)
 
-    def over_time(self, run: str, resource: str) -> NDArray[np.float64]:
-        """Return a class's probability in each of a run's intervals, in their order; NaN where it cannot be told."""
-        rows = self.intervals[(self.intervals["run"] == run) & (self.intervals["resource"] == resource)]
-        return rows.sort_values(["place", "interval"], kind="stable")["probability"].to_numpy(dtype=float)
-
     def answer(self, run: str) -> str:
         """Return the class that holds a run back, or ``"cannot tell"``.
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.files import save_each
-from perfkit.results import Summarised, draw, labelled
+from perfkit.results import Summarised, draw, joint_kind, labelled
 from perfkit.samples.events import closest
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class Comparison(Summarised, Mapping[str, "CpiFit"]):
     @property
     def kind(self) -> str:
         """What the data is: measured, simulated, generated or published, or ``mixed (...)`` naming them."""
-        kinds = sorted({fit.kind for fit in self.fits.values()})
-        return kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        return joint_kind(fit.kind for fit in self.fits.values())
 
     def summary(self) -> str:
         """Say what CPI each stack has, what it mostly consists of, and whether its data support it."""

@@ -120,7 +120,13 @@ class CpiCounts:
         return np.asarray(codes[0] * (codes[1].max(initial=0) + 1) + codes[1])
 
     def select(self, *, events: Sequence[str] | None = None, rows: np.ndarray | None = None) -> "CpiCounts":
-        """Return the counts of the named events, in the rows where the boolean array ``rows`` holds."""
+        """Return the counts of the named events, in the rows where the boolean array ``rows`` holds.
+
+        Raises
+        ------
+        SettingError
+            There is no such event, or `rows` has not one boolean per interval.
+        """
         out = self
         if events is not None:
             unknown = [e for e in events if e not in self.events]
@@ -144,7 +150,13 @@ class CpiCounts:
         return out
 
     def aggregate(self, n: int) -> "CpiCounts":
-        """Return the sums over each ``n`` consecutive intervals of a run and place; a shorter last group stays."""
+        """Return the sums over each ``n`` consecutive intervals of a run and place; a shorter last group stays.
+
+        Raises
+        ------
+        SettingError
+            `n` is less than 1.
+        """
         if n < 1:
             raise SettingError(f"aggregate must be a number of intervals of at least 1; found {n}")
         if n == 1:

@@ -22,7 +22,8 @@ from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_piece
 from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, spread_of
 from perfkit.fitters.cpi.verdict import verdict_of
-from perfkit.results import Tabled, draw, kinds_of, labelled
+from perfkit.names import counted
+from perfkit.results import Tabled, draw, joint_kind, kinds_of, labelled
 from perfkit.samples.events import normalise
 from perfkit.samples.fleet import Fleet, groups_of
 
@@ -101,7 +102,13 @@ class FleetStacks(Tabled):
         ]
 
     def difference(self, a: str, b: str) -> pd.DataFrame:
-        """Return b minus a of two groups, part by part (CPI). For intervals of a change use `fleet_changes`."""
+        """Return b minus a of two groups, part by part (CPI). For intervals of a change use `fleet_changes`.
+
+        Raises
+        ------
+        SettingError
+            There is no such group.
+        """
         wide = self.wide()
         for name in (a, b):
             if name not in wide:
@@ -138,8 +145,7 @@ class FleetStacks(Tabled):
         }
         for key, found in zip(cells.itertuples(index=False, name=None), moments, strict=True):
             merged[key] = merge_moments(merged[key], found) if key in merged else found
-        kinds = sorted({*kinds_of(self.kind), *kinds_of(fleet.kind)})
-        kind = kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        kind = joint_kind({*kinds_of(self.kind), *kinds_of(fleet.kind)})
         both = pd.DataFrame(list(merged), columns=self.cells.columns)
         return _stacks(settings, self.events, self.by, both, list(merged.values()), kind, self.axes, [])
 
@@ -157,8 +163,8 @@ class FleetStacks(Tabled):
             of = parts[parts["group"] == group.group]
             most = of.loc[of["component"].idxmax()]
             lines.append(
-                f"{group.group}: CPI {group.cpi:.4f}, mostly {most['part']} {most['component']:.3f}; {group.machines} "
-                f"machine(s); verdict: {group.verdict}"
+                f"{group.group}: CPI {group.cpi:.4f}, mostly {most['part']} {most['component']:.3f}; "
+                f"{counted(group.machines, 'machines')}; verdict: {group.verdict}"
             )
         more = [f"and {len(cpi) - 4} more"] if len(cpi) > 4 else []
         return "\n".join([*lines, *more, *self.notes[:2]])

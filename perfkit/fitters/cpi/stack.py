@@ -170,6 +170,13 @@ class CpiStack(Settings):
         """Fit one stack to each workload (or each run, host, ...: a column of the table of runs) and compare them.
 
         Of a `Fleet` by any of its labels, several, or ``hour``: all stacks in one pass over its files.
+
+        Raises
+        ------
+        SettingError
+            `by` names no column of the table of runs.
+        DataError
+            A workload's samples allow no stack; the message names it.
         """
         if isinstance(samples, Fleet):
             return fit_fleet(self, samples, [by] if isinstance(by, str) else list(by))
@@ -294,13 +301,6 @@ class CpiFit(Summarised):
         cpi = self.data.cycles / self.data.instructions
         predicted = self.base + (self.data.counts @ self.penalties.to_numpy()) / self.data.instructions
         return self.data.rows.assign(cpi=cpi, predicted=predicted, residual=cpi - predicted)
-
-    def contributions(self) -> pd.DataFrame:
-        """Return the CPI of the base and of each event in each interval, one row per interval."""
-        parts = self.data.counts * self.penalties.to_numpy() / self.data.instructions[:, None]
-        table = pd.DataFrame(parts, columns=list(self.events))
-        table.insert(0, "base", self.base)
-        return table
 
     def correlation(self) -> pd.DataFrame:
         """Return the correlations of all rates and CPI (paper, section II-D1), over instructions."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perfkit.fitters.cpi.validation import CpiBracket
+from perfkit.names import counted
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def verdict_of(
     if unlikely:
         reasons.append(f"{unlikely} of the penalties are more than cores of today show")
     if twice:
-        reasons.append(f"{twice} pair(s) of events count the same thing under two names")
+        reasons.append(f"the same thing is counted under two names by {counted(twice, 'pairs')} of events")
     sound = not (wide or in_order or impossible or unlikely or twice)
     if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and sound:
         return CpiVerdict("supported", tuple(reasons))

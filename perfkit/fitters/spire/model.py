@@ -25,7 +25,7 @@ from perfkit.fitters.spire.ranking import Ranking, rank_points
 from perfkit.fitters.spire.roofline import fit_points
 from perfkit.fitters.spire.summary import EventSummary, counted_table, merge_events, summarise, summarise_pieces
 from perfkit.names import counted
-from perfkit.results import Settings, Summarised, draw, kinds_of
+from perfkit.results import Settings, Summarised, draw, joint_kind, kinds_of
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise, other_core
 from perfkit.samples.fleet import Fleet
@@ -98,6 +98,11 @@ class Spire(Settings):
         -------
         dict
             The labels' values, in the order of ``by``, to the model.
+
+        Raises
+        ------
+        SettingError
+            Samples in memory are given, not a fleet.
         """
         if self.honest:
             raise SettingError(_IN_MEMORY)
@@ -326,8 +331,7 @@ class SpireModel(Summarised):
         if not self.summaries:
             raise SettingError("this model was saved by an older perfkit, without what an update needs: train it anew")
         both = merge_events(self.summaries, _summaries(samples, self.settings))
-        kinds = sorted({*kinds_of(self.kind), *kinds_of(samples.kind)})
-        kind = kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        kind = joint_kind({*kinds_of(self.kind), *kinds_of(samples.kind)})
         return _model(both, self.time_event, self.work_event, kind, self.settings)
 
     def to_frame(self) -> pd.DataFrame:
@@ -361,7 +365,13 @@ class SpireModel(Summarised):
     # ---------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> Path:
-        """Write the model (``.spire`` or ``.parquet``; ``.json`` for other programs too) and return the path."""
+        """Write the model (``.spire`` or ``.parquet``; ``.json`` for other programs too) and return the path.
+
+        Raises
+        ------
+        SettingError
+            The name ends in none of the three.
+        """
         path = Path(path)
         training = self.training.assign(**{c: self.training[c].map(repr) for c in _RANGE})
         head = {

@@ -64,6 +64,11 @@ class Roofline:
             The horizontal ceiling, work per time.
         slope : float
             The slanted one, events per time (a bandwidth).
+
+        Raises
+        ------
+        SettingError
+            A ceiling is not finite and above 0.
         """
         if not (np.isfinite(peak) and np.isfinite(slope) and peak > 0 and slope > 0):
             raise SettingError(f"ceilings are finite and above 0; found peak={peak}, slope={slope}")
@@ -130,7 +135,13 @@ class Roofline:
         return (at <= self.peak_intensity) & (np.isfinite(at) | alone)
 
     def curve(self, low: float, high: float, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
-        """Return intensities and bounds from ``low`` to ``high``, close enough together for a logarithmic axis."""
+        """Return intensities and bounds from ``low`` to ``high``, close enough together for a logarithmic axis.
+
+        Raises
+        ------
+        SettingError
+            Not 0 < `low` < `high` < infinity.
+        """
         if not 0 < low < high < np.inf:
             raise SettingError(f"a curve runs over 0 < low < high < infinity; found {low} and {high}")
         corners = self.breakpoints[:, 0]

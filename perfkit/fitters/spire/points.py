@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError
+from perfkit.names import listed
 from perfkit.samples.table import Samples
 
 # What Linux calls the counters of one kind of core, where a machine has several.
@@ -72,9 +73,9 @@ def arrange(samples: Samples, min_running: float = 0.0) -> Points:
     no_time = np.flatnonzero(fate == _NO_TIME)
     no_time = no_time[to_event[codes[no_time]] >= 0]
     if len(no_time):
-        told = ", ".join(map(str, no_time[:5])) + (f" and {len(no_time) - 5:,} more" if len(no_time) > 5 else "")
         raise DataError(
-            f"work without time has no throughput: time is 0 and work is not in row(s) {told}. "
+            f"work without time has no throughput: time is 0 and work is not in "
+            f"row{'s' * (len(no_time) > 1)} {listed(no_time, 5)}. "
             "Leave them out with samples.select(mask=samples.table['time'] > 0)."
         )
     tally, offsets, rows = _group(codes, to_event, fate, len(events))

@@ -12,7 +12,7 @@ from perfkit.errors import SettingError
 from perfkit.fitters.machine_code import as_machine_code
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points
-from perfkit.names import counted
+from perfkit.names import counted, listed
 from perfkit.results import Tabled, draw
 from perfkit.samples.events import per_unit
 
@@ -112,8 +112,7 @@ class Ranking(Tabled):
         ]
         lines += [f"caution: {told}" for told in self.caveats]
         if others:
-            more = f" and {len(others) - 6} more" if len(others) > 6 else ""
-            lines.append(f"as low within the bootstrap spread: {', '.join(others[:6])}{more}")
+            lines.append(f"as low within the bootstrap spread: {listed(others, 6)}")
         if not ok.all():
             counts = self.table.loc[~ok, "status"].value_counts()
             lines.append("not ranked: " + ", ".join(f"{n} {status}" for status, n in counts.items()))

@@ -46,9 +46,9 @@ from perfkit.fitters.studies.classifier import Classification, Classifier
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
 from perfkit.names import counted
-from perfkit.results import Kind, Summarised, drawn, kind_of, labelled
+from perfkit.results import Kind, Summarised, drawn, joint_kind, kind_of, labelled
 from perfkit.study.expressions import Expression
-from perfkit.study.settings_file import explain, read_yaml
+from perfkit.study.settings_file import explain, line_of_setting, placed, read_yaml
 
 
 class _Strict(BaseModel):
@@ -307,17 +307,25 @@ class Analysis(_Strict):
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> "Analysis":
-        """Read and check an analysis file."""
+        """Read and check an analysis file.
+
+        Raises
+        ------
+        SettingError
+            The file is a study, or a setting is wrong; the message names its line.
+        FormatError
+            It is no YAML.
+        """
         path = Path(path)
         settings = read_yaml(path)
         if "folder" in settings:
-            raise SettingError(f"{path}: unknown key 'folder'; did you mean 'output'?")
+            raise SettingError(f"{line_of_setting(path, ('folder',))}: unknown key 'folder'; did you mean 'output'?")
         if "dimensions" in settings:
             raise SettingError(f"{path} is no analysis but a study: `perfkit study run` measures it")
         try:
             return cls(**settings, folder=path.parent)
         except SettingError as error:
-            raise SettingError(f"{path}: {error}") from None
+            raise SettingError(placed(path, error)) from None
 
     def run(self, table: Any = None) -> AnalysisResult:
         """Run the pipeline on a table, or on the files that `input` names."""
@@ -404,8 +412,8 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
                 frames.append(_csv(path))
     if not frames:
         raise SettingError("no input: name files under `input`, or hand the table to run()")
-    joined, kinds = pd.concat(frames, ignore_index=True), sorted(set(map(kind_of, frames)))
-    joined.attrs["kind"] = kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+    joined = pd.concat(frames, ignore_index=True)
+    joined.attrs["kind"] = joint_kind(map(kind_of, frames))
     return joined
 
 

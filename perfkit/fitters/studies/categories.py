@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from perfkit.errors import DataError, SettingError
-from perfkit.names import did_you_mean
+from perfkit.names import did_you_mean, listed
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 if TYPE_CHECKING:
@@ -91,7 +91,13 @@ class Categories(Plain):
         return np.where(np.isnan(data), -1, found).astype(np.int64)
 
     def with_boundaries(self, boundaries: Sequence[float], table: Any) -> Self:
-        """Return categories of the same target with boundaries set by hand; centroids are the medians of `table`."""
+        """Return categories of the same target with boundaries set by hand; centroids are the medians of `table`.
+
+        Raises
+        ------
+        SettingError
+            A boundary is not finite, or stands there twice.
+        """
         wanted = tuple(sorted(float(value) for value in boundaries))
         if not all(math.isfinite(value) for value in wanted) or len(set(wanted)) < len(wanted):
             raise SettingError(f"boundaries must be finite and different, not {list(boundaries)}")
@@ -116,14 +122,13 @@ class Categories(Plain):
 
     def summary(self) -> str:
         """Say how many categories the target falls into, and where."""
-        listed = [
+        around = [
             f"{centre:.4g} ({label}: {count})"
             for centre, label, count in zip(self.centroids, self.labels, self.counts, strict=True)
         ]
-        more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
         missing = f"\n{self.left_out} values were missing" if self.left_out else ""
         found = f"{len(self)} categories of {self.target}" if len(self) > 1 else f"one category of {self.target}"
-        return f"{found} ({self.method}){labelled(self.kind)}: around {', '.join(listed[:5])}{more}{missing}"
+        return f"{found} ({self.method}){labelled(self.kind)}: around {listed(around, 5)}{missing}"
 
     def plot(self, table: Any = None, ax: "Axes | None" = None) -> "Axes":
         """Draw the distribution with boundaries and centroids (`perfkit.plots.studies.plot_distribution`)."""

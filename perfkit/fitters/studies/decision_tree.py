@@ -196,7 +196,13 @@ class Tree(Plain, ToldCategories):
         return f"{one.feature} {'>' if right else '<='} {one.threshold:g}"
 
     def rows_of(self, node: int, table: Any) -> NDArray[np.bool_]:
-        """Return which rows of a table pass through a node."""
+        """Return which rows of a table pass through a node.
+
+        Raises
+        ------
+        SettingError
+            The tree has no such node.
+        """
         if not 0 <= node < len(self.nodes):
             raise SettingError(f"no node {node}: the tree has {len(self.nodes)}")
         below = {node}

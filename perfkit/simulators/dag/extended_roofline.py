@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from perfkit.errors import DataError, SettingError, of_extra
 from perfkit.files import replaced
+from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.dag.core import BUFFERS
 
@@ -152,12 +153,11 @@ class Roofs(Summarised):
     def summary(self) -> str:
         """Say which performance the schedule reaches, and which roofs limit it."""
         s, near = self.schedule, self.hits or self.roofs[:1]
-        listed = ", ".join(f"{roof.label} ({roof.distance:.2f})" for roof in near[:4])
-        more = f" and {len(near) - 4} more" if len(near) > 4 else ""
+        roofs = listed((f"{roof.label} ({roof.distance:.2f})" for roof in near), 4)
         held = "held back by" if self.hits else "no roof hits the point; the nearest is"
         return "\n".join(
             [
-                f"{s.performance:.3g} flops/cycle for {s.name} on {s.core.name} (simulated), {held} {listed}{more}",
+                f"{s.performance:.3g} flops/cycle for {s.name} on {s.core.name} (simulated), {held} {roofs}",
                 f"{s.work:,} flops in {s.cycles:,} cycles, {s.intensity:.3g} flops/byte; verdict gives the reasons",
             ]
         ) + doubted(s)
@@ -352,5 +352,5 @@ def _reason(s: Schedule, roof: Roof) -> str:
             f"cycles in which {x} issues are nearly all"
         )
     y = NAMES[roof.of[1]]
-    times = " and ".join(f"{NAMES[kind]} {s.time(kind) / s.cycles:.0%}" for kind in roof.of)
+    times = listed(f"{NAMES[kind]} {s.time(kind) / s.cycles:.0%}" for kind in roof.of)
     return f"{x} and {y} overlap by {roof.utilisation:.0%} of the shorter; with stalls they take {times} of the cycles"

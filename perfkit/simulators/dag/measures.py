@@ -105,6 +105,11 @@ class Schedule(Summarised):
             Of each node its type ("A", "M", "D", "L1", "L2", "L3", "mem"), issue cycle and first cycle after it.
         stalls
             Of each stalling buffer ("RS", "ROB", "LB", "SB", "LFB") the cycles in which it stalls.
+
+        Raises
+        ------
+        DataError
+            A type or buffer is unknown, the lengths differ, or a node is done before it issues.
         """
         if unknown := (set(type) - set(TYPES)) | (set(stalls) - set(BUFFERS)):
             raise DataError(f"unknown node types or buffers: {sorted(unknown)}; known: {TYPES}, {BUFFERS}")
@@ -212,6 +217,11 @@ class Schedule(Summarised):
             "issue": T_issue, in which it issues. "span": in which it executes. "latency": T_lat, the span without the
             issue cycles. "stall": T_stall, of any buffer. "total": T_x, the span and all stalls. A buffer's name
             ("RS", ...): the issue cycles and those in which the buffer stalls (equation (14)'s denominator).
+
+        Raises
+        ------
+        SettingError
+            There is no such component.
         """
         mask = _mask(kind)
         types = len(self.nodes)

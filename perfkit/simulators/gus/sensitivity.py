@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import SettingError, of_extra
 from perfkit.machine.core import Microarchitecture
+from perfkit.names import listed
 from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus.passes import Progress
 from perfkit.trace.trace import Trace
@@ -83,8 +84,7 @@ class Sensitivity(Tabled):
         found = [f"{' + '.join(self.resources[k])} {speedup[k]:+z.1%}" for k in self._ranked() if speedup[k] > 0]
         if not found:
             return f"no resource {weight:g} times better makes the run faster; {run}, {tried}"
-        rest = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        return f"speedup by {weight:g} times better {', '.join(found[:5])}{rest}\n{run}, {tried}"
+        return f"speedup by {weight:g} times better {listed(found, 5)}\n{run}, {tried}"
 
     def plot(self, ax: "Axes | None" = None, top: int = 12) -> "Axes":
         """Draw the speedup of each weighted resource as ranked bars; return the axes."""
