@@ -34,6 +34,7 @@ TYPICAL_COSTS: tuple[tuple[tuple[str, ...], float], ...] = (
       "papi_tlb_dm", "papi_tlb_im"), 30),
     (("page-faults", "faults", "minor-faults"), 1000),
 )  # fmt: skip
+_L2_MISS = 40.0  # which perf's cache-misses are on AMD
 # LIKWID writes Intel's names with underscores alone: MEM_LOAD_RETIRED_L3_MISS.
 _COSTS = {name.replace(".", "_"): cost for names, cost in TYPICAL_COSTS for name in names}
 
@@ -205,8 +206,9 @@ def typical_costs(samples: Samples) -> Tried:
     cpi = 1 / samples.throughput() if samples.throughput() > 0 else np.nan
     rates = samples.describe()["rate"]
     costs = {}
+    amd = processor_of(samples)[0].startswith("amd")
     for event, rate in rates.items():
-        cost = usual_cost(str(event))
+        cost = _L2_MISS if amd and normalise(str(event)) == "cache-misses" else usual_cost(str(event))
         apart = is_fixed_rate(str(event)) or other_core(str(event), samples.work_event)
         if cost is not None and np.isfinite(rate) and not apart:
             costs[str(event)] = rate * cost / cpi

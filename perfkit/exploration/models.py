@@ -39,8 +39,9 @@ def simulated_model(samples: Samples, family: str) -> SpireModel | None:
     wanted: dict[str, list[str]] = {}
     for event in samples.events:
         name = normalise(event)
+        l2 = name == "cache-misses" and family.startswith("amd")  # perf's name for misses of L2 on AMD
         for simulated, names in _PERF_NAMES.items():
-            if name in names:
+            if simulated == "l2.misses" if l2 else name in names:
                 wanted.setdefault(simulated, []).append(event)
     if not wanted:
         return None
