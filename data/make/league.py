@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import perfkit as pk
-from perfkit.fitters.bottlenecks.features import NAMES, matrix, rule_scores
+from perfkit.fitters.bottlenecks.features import NAMES, matrix, rule_scores, unused
 from perfkit.fitters.bottlenecks.features import features as shares
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.machine.classes import CLASSES, class_of, classes_of
@@ -318,7 +318,7 @@ def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bo
 
 def _credits(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return credits and votes: the forest predicts the credits' roots, which span fewer orders of magnitude."""
-    roots, votes = forest.predict(x)
+    roots, votes = forest.predict(x, unused(x, OUTPUTS))
     return np.square(roots), votes
 
 

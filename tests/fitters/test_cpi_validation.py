@@ -177,3 +177,24 @@ def test_inflation_of_two_columns_by_their_correlation(vif, told):
 def test_the_spread_of_draws_is_the_length_of_their_interval():
     assert spread_of(np.arange(101.0)[:, None], 0.9) == pytest.approx([90])
     assert spread_of(np.empty((0, 2)), 0.9).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("intervals", "level"), [(8, "uncertain"), (19, "uncertain"), (20, "supported"), (60, "supported")]
+)
+def test_a_few_intervals_support_no_stack_however_well_they_fit(intervals, level):
+    """Eight intervals without noise were called supported: what is kept out of so few agrees by chance."""
+    rng = np.random.default_rng(0)
+    misses, loads = rng.uniform(1e3, 2e4, intervals), rng.uniform(1e2, 6e3, intervals)
+    cycles = 0.4e6 + 15 * misses + 100 * loads
+    rows = [
+        {"interval": k, "event": event, "time": cycles[k], "work": 1e6, "count": count[k]}
+        for k in range(intervals)
+        for event, count in (("branch-misses", misses), ("llc-load-misses", loads))
+    ]
+    samples = pk.Samples.from_frame(
+        pd.DataFrame(rows), kind="generated", time_event="cycles", work_event="instructions"
+    )
+    verdict = pk.CpiStack().fit(samples).verdict
+    assert verdict.level == level
+    assert ("intervals are few" in str(verdict)) == (level == "uncertain")

@@ -16,7 +16,7 @@ from perfkit.plots.cpi_stack import BASE_COLOUR
 from perfkit.plots.style import AREA_COLOURS
 from perfkit.scoring.evidence import COMPONENTS
 
-KNOWN = ("branchy", "pointer-chase", "divider")
+KNOWN = {"branchy": "uncertain", "pointer-chase": "supported", "divider": "supported"}
 
 
 def leaves(*shares: list[float]) -> Forest:
@@ -82,16 +82,16 @@ def test_components_sum_to_the_cpi_that_was_counted(simulated, stacks):
     assert stacks.kind == "simulated"
 
 
-@pytest.mark.parametrize("run", KNOWN)
-def test_a_known_program_is_as_near_to_its_exact_stack_as_the_verdict_says(stacks, run):
-    """These are supported: at most 0.08 of the cycles are expected in the wrong place, and that holds here."""
+@pytest.mark.parametrize(("run", "verdict"), KNOWN.items())
+def test_a_known_program_is_as_near_to_its_exact_stack_as_the_verdict_says(stacks, run, verdict):
+    """At most 0.08 of the cycles are in the wrong place, also where a little more is expected there."""
     trace = pk.datasets.load(f"traces/{run}")
     exact = pk.Gus("zen4").run(trace)
     cpi, causes = exact.cycles / trace.instruction_count, exact.cpi_stack()
     parts = {part: float(causes.reindex(list(of)).sum()) for part, (of, _) in COMPONENTS.items()}
     parts = {"base": cpi - sum(parts.values()), **parts}
     assert stacks.of(run).sum() == pytest.approx(cpi, rel=1e-6)
-    assert stacks.runs.set_index("run").loc[run, "verdict"] == "supported"
+    assert stacks.runs.set_index("run").loc[run, "verdict"] == verdict
     assert sum(abs(stacks.of(run)[part] - value) for part, value in parts.items()) / 2 <= 0.08 * cpi
 
 

@@ -92,6 +92,7 @@ CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
             {"dump": "{dumps}/app.csv", "core": "golden_cove", "traces": ["traces/branchy"]},
             ["measure next", "cannot tell"],
         ),
+        ({"core": "zen3", "traces": ["traces/branchy"]}, ["mispredicted branches"]),  # it has not learnt from this core
     ],
     "10_spire_walkthrough": [
         (

@@ -1,5 +1,7 @@
 """Events of whole cycles, occupancies and full buffers: hand-computed loops, and sums that must agree."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -116,3 +118,15 @@ def test_credit_goes_to_what_a_kernel_was_written_for(name, of):
     every = pk.Gus(core).cycles(pk.datasets.load(f"traces/{name}"), [core, Variants(core).cores[-1]])
     assert found.credit.sum() > 0
     assert found.credit.sum() <= np.log(every[0] / every[1]) + 1.0
+
+
+def test_many_short_steps_beside_a_long_miss_take_time_by_cycle_not_by_step():
+    """The whole window was moved in every step: a pointer chase took time by the square of its length."""
+    counts, begun = CycleCounts(np.ones(1, dtype=np.int32)), time.process_time()
+    for step in range(600):
+        record = recorder(step, 1)
+        record.times[:] = np.array([[2 * step], [2 * step], [(1 << 18) + step], [(1 << 18) + step], [0]]) * timing.TICKS
+        counts.add(record, np.array([3]))
+    counts.end_stretch((1 << 19) * timing.TICKS)
+    assert counts.totals()[0].sum() > 0
+    assert time.process_time() - begun < 3.0  # it took some 15 s

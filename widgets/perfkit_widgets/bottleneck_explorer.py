@@ -142,9 +142,11 @@ class BottleneckExplorer(Explorer):
         self._bars.draw(told[["resource", "probability"]])
         if self.resource not in set(told["resource"]):
             self.resource = str(told["resource"].iloc[0]) if len(told) else ""
-        silent = rows.loc[rows["status"] != "told", "resource"]
+        silent = rows.loc[rows["status"] == "cannot tell", "resource"]
+        open_ = rows.loc[rows["status"] == "uncertain", "resource"]
         nxt = self.explanation.next_events.query("names != ''").head(3)
         lines = [f"cannot tell: {', '.join(silent)}"] if len(silent) else []
+        lines += [f"uncertain, it depends on events that were not counted: {', '.join(open_)}"] if len(open_) else []
         lines += [f"measure next: {row.names} ({row.resource})" for row in nxt.itertuples()]
         self._unknown.value = f'<div class="pk-hint">{"<br>".join(map(html.escape, lines))}</div>' if lines else ""
         self._draw_chosen()

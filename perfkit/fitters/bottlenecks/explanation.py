@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
-from perfkit.fitters.bottlenecks.features import PORTS, RULES
+from perfkit.fitters.bottlenecks.features import NAMES, PORTS, RULES, SUMS, any_of
 from perfkit.fitters.bottlenecks.names import names_for
 from perfkit.names import counted, did_you_mean
 from perfkit.results import Tabled, draw
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CANNOT_TELL = "cannot tell"
+UNCERTAIN = "uncertain"
 _SURE = 0.5  # the probability below which no class is named
+# A class is told where it is the likeliest, or is not, whatever the events that were not counted may have been: in so
+# large, or so small, a share of the ways in which they are completed.
+_SETTLED, _OUT = 0.75, 0.1
+_TELLING = 0.02  # the gain below which an event is not worth a count where the answer is known
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
 _COLUMNS = ["resource", "speedup", "probability", "status", "evidence"]
 
@@ -48,15 +53,17 @@ class Explanation(Tabled):
     runs : DataFrame
         One row per run and class, the likeliest first: run, resource, speedup (predicted share of the class in what a
         core twice as good in everything would give: exp(credit) - 1), probability (calibrated on simulated runs, that
-        this is the first bottleneck), status ("told" or "cannot tell": no event that it could be judged by was
-        counted), evidence (shares of capacity, in words).
+        this is the first bottleneck), status ("told"; "uncertain": it depends on events that were not counted; "cannot
+        tell": no event that it could be judged by was counted), evidence (shares of capacity, in words).
     intervals : DataFrame
         The same for each interval: run, place, interval, resource, speedup, probability, status.
     events : DataFrame
         Which events of the samples were used: simulated (what it stands for), real, note (where it does not mean what
         the simulator's event does).
     next_events : DataFrame
-        What to measure next to decide: run, resource, event, names (on this vendor's processors), prior (how often the
+        What to measure next to decide, the most deciding first: run, resource, event, names (on this vendor's
+        processors), gain (by how much the chance that two simulated runs which look alike differ in their bottleneck
+        falls with the event), possible (the share of such runs that the class would hold back), prior (how often the
         class is the bottleneck in training).
     core, trained_on : str
         The core's name; the digest of the training data.
@@ -91,15 +98,17 @@ class Explanation(Tabled):
     def answer(self, run: str) -> str:
         """Return the class that holds a run back, or ``"cannot tell"``.
 
-        Nothing is named where the likeliest class has a probability under one half, or where half of the runs trained
-        on were bound by classes that these events cannot tell.
+        Nothing is named where the likeliest class has a probability under one half, where it depends on events that
+        were not counted, or where half of the runs trained on were bound by classes of which no event was counted.
         """
         rows = self.of(run)
-        told = rows[rows["status"] == "told"]
-        unknown = self.next_events.loc[self.next_events["run"] == run].drop_duplicates("resource")["prior"].sum()
-        if told.empty or not told["probability"].iloc[0] >= _SURE or unknown >= _MOST_UNKNOWN:
+        silent = rows.loc[rows["status"] == CANNOT_TELL, "resource"]
+        wanted = self.next_events[self.next_events["run"] == run].drop_duplicates("resource")
+        unknown = wanted.loc[wanted["resource"].isin(silent), "prior"].sum()
+        first = rows.iloc[0]
+        if first["status"] != "told" or not first["probability"] >= _SURE or unknown >= _MOST_UNKNOWN:
             return CANNOT_TELL
-        return str(told["resource"].iloc[0])
+        return str(first["resource"])
 
     def summary(self) -> str:
         """Say, for the first runs, what holds them back and why, and what to measure next."""
@@ -113,17 +122,19 @@ class Explanation(Tabled):
 
     def why(self, run: str) -> str:
         """Say in words what holds a run back, by which evidence, and what would decide."""
-        rows = self.of(run)
+        rows, answer = self.of(run), self.answer(run)
         lines = [self._sentence(run)]
         lines += [
             f"{row.resource}: {row.probability:.0%}, {row.evidence or 'no share of capacity stands out'}"
-            for row in rows[rows["status"] == "told"].head(3).itertuples()
+            + (" (uncertain: it depends on events that were not counted)" if row.status == UNCERTAIN else "")
+            for row in rows[rows["status"] != CANNOT_TELL].head(3).itertuples()
         ]
         silent = rows.loc[rows["status"] == CANNOT_TELL, "resource"].tolist()
         if silent:
             lines.append(f"cannot tell, no event counts them: {', '.join(silent)}")
-        nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")].head(3)
-        lines += [f"measure next: {row.names} ({row.resource})" for row in nxt.itertuples()]
+        nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
+        nxt = nxt if answer == CANNOT_TELL else nxt[nxt["gain"] > _TELLING]
+        lines += [f"measure next: {row.names} ({_would_tell(row)})" for row in nxt.head(3).itertuples()]
         notes = self.events[self.events["note"] != ""]
         lines += [f"{row.real}: {row.note}" for row in notes.itertuples()]
         return "\n".join(lines)
@@ -134,29 +145,71 @@ class Explanation(Tabled):
 
     def _sentence(self, run: str) -> str:
         rows, answer = self.of(run), self.answer(run)
-        told = rows[rows["status"] == "told"]
-        if answer == CANNOT_TELL:
-            silent = int((rows["status"] == CANNOT_TELL).sum())
-            guess = f"; of what can be told, {told['resource'].iloc[0]} is likeliest" if len(told) else ""
-            return f"{run}: cannot tell ({silent} of {len(rows)} classes have no event here{guess})"
-        first = told.iloc[0]
-        return f"{run}: {answer} ({first['probability']:.0%}; speedup by its doubling about {first['speedup']:.0%})"
+        first = rows.iloc[0]
+        if answer != CANNOT_TELL:
+            part = f"its part in what a core twice as good in everything would give: about {first['speedup']:.0%}"
+            return f"{run}: {answer} ({first['probability']:.0%}; {part})"
+        silent = int((rows["status"] == CANNOT_TELL).sum())
+        open_ = rows.loc[(rows["status"] == UNCERTAIN) & (rows["probability"] >= _OUT), "resource"].tolist()[:3]
+        why = [f"{silent} of {len(rows)} classes have no event here"] if silent else []
+        if open_:
+            why.append(f"{' or '.join(open_)}: it depends on events that were not counted")
+        elif first["status"] != CANNOT_TELL:
+            why.append(f"of what can be told, {first['resource']} is likeliest")
+        return f"{run}: cannot tell ({'; '.join(why)})"
+
+
+def _would_tell(row: Any) -> str:
+    likely = f"{row.possible:.0%} of the simulated runs that look like this one" if row.possible >= 0.005 else ""
+    return f"{row.resource}: what holds back {likely}" if likely else str(row.resource)
 
 
 @dataclass(frozen=True)
 class Weighed:
-    """What is known of rows of rates: classes by rows, and what it follows from."""
+    """What is known of rows of rates: classes by rows, and what it follows from.
+
+    Attributes
+    ----------
+    names : (classes,) str
+        The classes of the core.
+    credit, probability : (rows, classes) float
+        Means over the ways in which rows are completed; NaN where no event of the class was counted.
+    first : (rows, classes) float
+        The share of these ways in which a class is the likeliest.
+    rival : (rows, classes) bool
+        Whether it may hold a row back instead of the likeliest, as its events were not counted.
+    prior : (classes,) float
+        How often it is the bottleneck in training.
+    gain : (rows, features) float
+        How much each missing feature would decide (`perfkit.fitters.bottlenecks.alike.deciding`).
+    shares : mapping of feature to (rows,) float
+        Shares of capacity.
+    needs : mapping of class to events
+        By any of which it can be judged.
+    counted : mapping of event to (rows,) bool
+        Where it was.
+    """
 
     names: NDArray[np.str_]
     credit: NDArray[np.float64]
     probability: NDArray[np.float64]
+    first: NDArray[np.float64]
+    rival: NDArray[np.bool_]
     prior: NDArray[np.float64]
+    gain: NDArray[np.float64]
     shares: Mapping[str, NDArray[np.float64]]
     needs: Mapping[str, tuple[str, ...]]
-    counted: frozenset[str]
+    counted: Mapping[str, NDArray[np.bool_]]
+
+    def status(self) -> NDArray[np.str_]:
+        """Return whether each class can be told, (rows, classes)."""
+        rivalled = self.rival.any(axis=1, keepdims=True) & (self.first > _OUT)
+        settled = ((self.first >= _SETTLED) | (self.first <= _OUT)) & ~self.rival & ~rivalled
+        found = np.where(settled, "told", UNCERTAIN)
+        return np.where(np.isnan(self.probability), CANNOT_TELL, found)
 
     def order(self) -> NDArray[np.int64]:
-        """Return the classes of each row, the likeliest first; those that cannot be told come last."""
+        """Return the classes of each row, the likeliest first; those of which nothing was counted come last."""
         key = np.where(np.isnan(self.probability), -1.0, self.probability)
         credit = np.where(np.isnan(self.credit), -1.0, self.credit)
         return np.lexsort((-credit, -np.round(key, 6)), axis=1)
@@ -171,22 +224,50 @@ class Weighed:
         found["resource"] = self.names[order.ravel()]
         found["speedup"] = np.expm1(np.maximum(self.credit[at], 0.0))
         found["probability"] = self.probability[at]
-        found["status"] = np.where(np.isnan(self.probability[at]), CANNOT_TELL, "told")
+        found["status"] = self.status()[at]
         if evidence:
             found["evidence"] = [self._words(str(self.names[c]), int(r)) for r, c in zip(*at, strict=True)]
         return found
 
     def measure_next(self, index: pd.Index, vendor: str) -> pd.DataFrame:
-        """Return the events that would tell most of what cannot be told: by how often each class is the bottleneck."""
+        """Return the events that would decide what the counted ones leave open, one for each class.
+
+        Of a class's events that were not counted, the one that decides most. Classes that may hold the run back come
+        first; then the most deciding, then the likeliest, then the one that is the bottleneck most often in training.
+        """
         rows = []
         for r, run in enumerate(index):
-            for c in np.argsort(-self.prior, kind="stable"):
-                name = str(self.names[c])
-                if not np.isnan(self.probability[r, c]) or not self.needs[name]:
+            for c, name in enumerate(map(str, self.names)):
+                lacking = self._lacking(name, r, real=bool(vendor))
+                if not lacking:
                     continue
-                event, names = _to_measure(self.needs[name], vendor)
-                rows.append((str(run), name, event, names, float(self.prior[c])))
-        return pd.DataFrame(rows, columns=["run", "resource", "event", "names", "prior"])
+                gains = {event: self._gain(name, event, r) for event in lacking}
+                lacking = sorted(lacking, key=lambda event: -gains[event])
+                event, names = _to_measure(tuple(lacking), vendor)
+                told = (gains[event], float(self.first[r, c]), float(self.prior[c]))
+                open_ = bool(self.rival[r, c] or self.first[r, c] > _OUT)
+                keys = (r, not open_, *(-round(value, 6) for value in told))
+                rows.append((keys, (str(run), name, event, names, *told)))
+        columns = ["run", "resource", "event", "names", "gain", "possible", "prior"]
+        return pd.DataFrame([row for _, row in sorted(rows, key=lambda both: both[0])], columns=columns)
+
+    def _lacking(self, name: str, row: int, *, real: bool) -> list[str]:
+        """Return the events of a class that were not counted: no single ports where all were counted together.
+
+        The simulated PMU counts single ports only, ``real`` processors some of them together.
+        """
+        lacking = [e for e in self.needs[name] if e not in self.counted or not self.counted[e][row]]
+        ports = [e for e in lacking if e.startswith("uops.")]
+        whole = any_of(name)
+        if whole not in lacking:
+            return [e for e in lacking if e not in ports] if whole in self.needs[name] else lacking
+        return lacking if real and ports else [e for e in lacking if e != whole]
+
+    def _gain(self, name: str, event: str, row: int) -> float:
+        """Return how much an event of a class would decide: as the most telling feature of the class made of it."""
+        mine = [rule.name for rule in RULES if rule.of == name and event in SUMS.get(rule.event, (rule.event,))]
+        mine += [f"{name}: ports"] if not mine else []
+        return float(max(self.gain[row, NAMES.index(feature)] for feature in mine))
 
     def _words(self, name: str, row: int) -> str:
         """Return the shares of capacity that belong to a class, in words."""
@@ -210,16 +291,3 @@ def _to_measure(needed: tuple[str, ...], vendor: str) -> tuple[str, str]:
         return needed[0], needed[0]
     named = ((event, ", ".join(names_for(event, vendor)[:2])) for event in needed)
     return next(((event, names) for event, names in named if names), (needed[0], ""))
-
-
-def judged(
-    names: NDArray[np.str_],
-    credit: NDArray[np.float64],
-    probability: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    shares: Mapping[str, NDArray[np.float64]],
-    needs: Mapping[str, tuple[str, ...]],
-    counted: set[str],
-) -> Weighed:
-    """Return what is known, put together."""
-    return Weighed(names, credit, probability, prior, shares, needs, frozenset(counted))

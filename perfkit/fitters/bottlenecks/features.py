@@ -15,6 +15,7 @@ from perfkit.machine.classes import CLASSES, class_of
 from perfkit.machine.core import Microarchitecture
 
 Rates = Mapping[str, NDArray[np.float64]]
+WHOLE = ("dividers",)  # of which real processors count cycles with any of them busy
 PORTS = ("dividers", "store ports", "load ports", "integer units", "vector units")
 _SHARES = (
     "exec.0", "exec.1", "exec.2", "exec.3+", "retired.0", "retired.1", "retired.2", "retired.3+", "pending.l1",
@@ -22,6 +23,7 @@ _SHARES = (
     "full.rob", "full.load_buffer", "full.store_buffer", "full.scheduler", "full.line_fill_buffers",
 )  # fmt: skip
 _LINE = 64.0
+_UNUSED = 0.005  # of its capacity, by every one of its events: a class below does not hold a program back
 
 
 @dataclass(frozen=True)
@@ -101,26 +103,30 @@ SUMS = {
     "lines.memory": ("l3.misses", "l3.prefetch-misses"),
     "lines.l3": ("l2.misses", "l2.prefetches"),
 }
-_RATIOS: dict[str, tuple[str, str, float]] = {
-    "uops per instruction": ("uops", "instructions", 0.5),
-    "branches per instruction": ("branches", "instructions", 1.0),
-    "misses a branch": ("branch-misses", "branches", 1.0),
-    "indirect misses a miss": ("branch-misses.indirect", "branch-misses", 1.0),
-    "loads per instruction": ("mem-loads", "instructions", 1.0),
-    "stores per instruction": ("mem-stores", "instructions", 1.0),
-    "forwards a load": ("store-forwards", "mem-loads", 1.0),
-    "L1 misses an access": ("l1.misses", "l1.accesses", 1.0),
-    "L2 misses an L1 miss": ("l2.misses", "l1.misses", 1.0),
-    "L3 misses an L2 miss": ("l3.misses", "l2.misses", 1.0),
-    "misses at once": ("occupancy.misses", "pending.l1", 0.1),
-    "waiting of what is in flight": ("occupancy.scheduler", "occupancy.rob", 1.0),
-    "idle of pending L1": ("exec.0.pending.l1", "pending.l1", 1.0),
-    "idle while pending of idle": ("exec.0.pending.l1", "exec.0", 1.0),
-    "L2 pending of L1 pending": ("pending.l2", "pending.l1", 1.0),
-    "L3 pending of L1 pending": ("pending.l3", "pending.l1", 1.0),
-    "taken of branches": ("branches.taken", "branches", 1.0),
-    "walks an access": ("tlb.walks", "l1.accesses", 1.0),
+_ALWAYS = "always"
+# Name -> events above and below, factor, and how the events below can take time: a resource whose value is what one
+# takes at most, "" where they are cycles, "always" where every program has many of them.
+_RATIOS: dict[str, tuple[str, str, float, str]] = {
+    "uops per instruction": ("uops", "instructions", 0.5, _ALWAYS),
+    "branches per instruction": ("branches", "instructions", 1.0, _ALWAYS),
+    "misses a branch": ("branch-misses", "branches", 1.0, "misprediction_penalty"),
+    "indirect misses a miss": ("branch-misses.indirect", "branch-misses", 1.0, "misprediction_penalty"),
+    "loads per instruction": ("mem-loads", "instructions", 1.0, _ALWAYS),
+    "stores per instruction": ("mem-stores", "instructions", 1.0, _ALWAYS),
+    "forwards a load": ("store-forwards", "mem-loads", 1.0, "L2_latency"),
+    "L1 misses an access": ("l1.misses", "l1.accesses", 1.0, "memory_latency"),
+    "L2 misses an L1 miss": ("l2.misses", "l1.misses", 1.0, "memory_latency"),
+    "L3 misses an L2 miss": ("l3.misses", "l2.misses", 1.0, "memory_latency"),
+    "misses at once": ("occupancy.misses", "pending.l1", 0.1, ""),
+    "waiting of what is in flight": ("occupancy.scheduler", "occupancy.rob", 1.0, _ALWAYS),
+    "idle of pending L1": ("exec.0.pending.l1", "pending.l1", 1.0, ""),
+    "idle while pending of idle": ("exec.0.pending.l1", "exec.0", 1.0, ""),
+    "L2 pending of L1 pending": ("pending.l2", "pending.l1", 1.0, ""),
+    "L3 pending of L1 pending": ("pending.l3", "pending.l1", 1.0, ""),
+    "taken of branches": ("branches.taken", "branches", 1.0, "misprediction_penalty"),
+    "walks an access": ("tlb.walks", "l1.accesses", 1.0, "memory_latency"),
 }
+_HALF = 0.05  # of the cycles: what events must be able to take for half of their ratio to count
 
 
 def port_events(core: Microarchitecture) -> dict[str, list[str]]:
@@ -130,6 +136,11 @@ def port_events(core: Microarchitecture) -> dict[str, list[str]]:
         if class_of(group) in found:
             found[class_of(group)].append(group)
     return found
+
+
+def any_of(name: str) -> str:
+    """Return the event of the cycles in which any of a class's ports is busy, as real processors count dividers."""
+    return f"any of {name}"
 
 
 def features(rates: Rates, core: Microarchitecture) -> dict[str, NDArray[np.float64]]:
@@ -151,17 +162,27 @@ def features(rates: Rates, core: Microarchitecture) -> dict[str, NDArray[np.floa
 
     found = {rule.name: rule.share(rate(rule.event), core) for rule in RULES}
     for name, groups in port_events(core).items():
-        found[f"{name}: ports"] = _busiest(rate, core, groups, largest=True)
-        found[f"{name}: all ports"] = _busiest(rate, core, groups, largest=False)
+        whole = rate(any_of(name)) if groups else np.full(n, np.nan)
+        for which, largest in (("ports", True), ("all ports", False)):
+            each = _busiest(rate, core, groups, largest=largest)
+            found[f"{name}: {which}"] = np.where(np.isnan(whole), each, whole)
     found |= {f"share: {event}": rate(event) for event in _SHARES}
     found["lines from L3"] = _by(rate("lines.l3") * _LINE, core, "L3_bandwidth")
     found["lines from L2"] = _by(rate("l1.misses") * _LINE, core, "L2_bandwidth")
     found["instructions of the width"] = _by(rate("instructions"), core, "front_end")
-    for name, (above, below, factor) in _RATIOS.items():
+    for name, (above, below, factor, taking) in _RATIOS.items():
         with np.errstate(divide="ignore", invalid="ignore"):
             upper, lower = rate(above), rate(below)
-            found[name] = np.where(lower > 0, upper / lower * factor, np.where(np.isnan(upper + lower), np.nan, 0.0))
+            ratio = np.where(lower > 0, upper / lower * factor, np.where(np.isnan(upper + lower), np.nan, 0.0))
+        counts = 1.0 if taking == _ALWAYS else _matters(lower * (core.value(taking, 1.0) if taking else 1.0))
+        found[name] = ratio * counts
     return found
+
+
+def _matters(cycles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far a ratio of events that can take so much of the cycles counts: one cold miss is a ratio of 1."""
+    square = np.square(np.nan_to_num(cycles))
+    return square / (square + _HALF**2)
 
 
 def rule_scores(found: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
@@ -180,7 +201,70 @@ def needed(name: str, core: Microarchitecture) -> tuple[str, ...]:
     """Return the events by any of which a class can be judged at all, the most telling first."""
     ports = port_events(core).get(name, ())
     by_rule = [event for rule in RULES if rule.of == name for event in SUMS.get(rule.event, (rule.event,))]
-    return tuple(dict.fromkeys([*(f"uops.{group}" for group in ports), *by_rule]))
+    whole = (any_of(name),) if ports and name in WHOLE else ()
+    return tuple(dict.fromkeys([*whole, *(f"uops.{group}" for group in ports), *by_rule]))
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What counted events say of each row.
+
+    Attributes
+    ----------
+    values : (rows, features) float
+        The features in the order of `NAMES`, NaN where the events that were counted do not determine one.
+    least : (rows, features) float
+        What a feature is at least, by those of its events that were counted (of several ports, the busiest); else NaN.
+    never : (features,) bool
+        Features that this core has not, whatever is counted.
+    """
+
+    values: NDArray[np.float64]
+    least: NDArray[np.float64]
+    never: NDArray[np.bool_]
+
+
+def known(rates: Rates, core: Microarchitecture) -> Known:
+    """Return what the events that were counted determine, and what they only bound; parameters as of `features`."""
+    found = features(rates, core)
+    values = np.stack([found[name] for name in NAMES], axis=1)
+    least = np.full_like(values, np.nan)
+    for name, groups in port_events(core).items():
+        at, counted = NAMES.index(f"{name}: ports"), _counted(rates, [f"uops.{group}" for group in groups])
+        some = ~np.all(counted, axis=0) if groups else np.zeros(len(values), dtype=np.bool_)
+        some &= ~_counted(rates, [any_of(name)])[0]
+        least[some, at], values[some, at] = values[some, at], np.nan
+    every = features({event: np.ones(1) for event in _events(core)}, core)
+    return Known(values, least, np.array([np.isnan(every[name][0]) for name in NAMES]))
+
+
+def _counted(rates: Rates, events: list[str]) -> list[NDArray[np.bool_]]:
+    n = len(next(iter(rates.values()))) if rates else 0
+    return [np.isfinite(rates[event]) if event in rates else np.zeros(n, dtype=np.bool_) for event in events]
+
+
+def _events(core: Microarchitecture) -> set[str]:
+    """Return all events that a feature can be made of on this core."""
+    named = {rule.event for rule in RULES} | {event for parts in SUMS.values() for event in parts} | set(_SHARES)
+    return named | {event for above, below, *_ in _RATIOS.values() for event in (above, below)} | {
+        f"uops.{group}" for groups in port_events(core).values() for group in groups
+    }  # fmt: skip
+
+
+def features_of(name: str) -> tuple[str, ...]:
+    """Return the features by which a class is suspected: shares of its capacity, which are 0 where it is not used."""
+    ports = (f"{name}: ports",) if name in PORTS else ()
+    forwards = ("forwards a load",) if name == "store forwarding" else ()  # its latency is 0 on cores that rename
+    return (*(rule.name for rule in RULES if rule.of == name), *ports, *forwards)
+
+
+def unused(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return which classes a row does not use at all, by events that were all counted, (rows, names)."""
+    found = np.zeros((len(x), len(names)), dtype=np.bool_)
+    for k, name in enumerate(names):
+        mine = x[:, [NAMES.index(feature) for feature in features_of(name)]]
+        found[:, k] = (mine < _UNUSED).all(axis=1) & (mine >= 0).any(axis=1)
+    return found
 
 
 def _busiest(

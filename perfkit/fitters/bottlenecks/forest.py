@@ -73,13 +73,18 @@ class Forest:
         for leaf in self.leaves(x):
             yield self.value[leaf].astype(np.float64)
 
-    def predict(self, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the mean prediction, and the share of trees that name each output first, both (rows, outputs)."""
+    def predict(
+        self, x: NDArray[np.float32], out: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the mean prediction, and the share of trees that name each output first, both (rows, outputs).
+
+        No tree names an output that is ``out`` (rows, outputs) first: it names its next one.
+        """
         mean, votes = np.zeros((len(x), len(self.outputs))), np.zeros((len(x), len(self.outputs)))
         rows = np.arange(len(x))
         for value in self.each(x):
             mean += value
-            votes[rows, value.argmax(axis=1)] += 1.0
+            votes[rows, (value if out is None else np.where(out, -1.0, value)).argmax(axis=1)] += 1.0
         return mean / (len(self.roots) - 1), votes / (len(self.roots) - 1)
 
     def probability(self, votes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from perfkit import datasets
 from perfkit.errors import DataError
-from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed, judged
-from perfkit.fitters.bottlenecks.features import features, matrix, needed
+from perfkit.fitters.bottlenecks.alike import completed, deciding
+from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed
+from perfkit.fitters.bottlenecks.features import NAMES, features, known, matrix, needed, unused
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.fitters.bottlenecks.names import Named, matched
 from perfkit.fitters.bottlenecks.stacks import LearntStacks, stacks_of, telling
@@ -23,6 +24,7 @@ from perfkit.machine.core import Microarchitecture
 from perfkit.samples.table import Samples, expect_samples
 
 DATA, STACKS = "bottlenecks/model", "bottlenecks/stacks"
+WAYS = 30  # in which a row of a run with missing events is completed
 Rates = dict[str, NDArray[np.float64]]
 
 
@@ -75,7 +77,7 @@ class Bottlenecks:
         names, simulated = self._names(samples, "Bottlenecks.explain")
         by_run = rates_of(samples, names, ["run"])
         by_interval = rates_of(samples, names, ["run", "place", "interval"])
-        runs, intervals = self.judge(by_run), self.judge(by_interval)
+        runs, intervals = self.judge(by_run), self.judge(by_interval, WAYS // 3, decide=False)
         return Explanation(
             runs=runs.table(by_run.index),
             intervals=intervals.table(by_interval.index, evidence=False),
@@ -122,17 +124,35 @@ class Bottlenecks:
                 "or give them with samples.with_axes."
             )
         simulated = samples.kind == "simulated" and bool((samples.runs["source"] == "perfkit SimulatedPmu").all())
-        return matched(samples.events, simulated=simulated), simulated
+        return matched(samples.events, simulated=simulated, vendor=self.core.vendor), simulated
 
-    def judge(self, rates: pd.DataFrame) -> Weighed:
-        """Return what is known of each row of rates (counts per cycle; columns: events of the simulated PMU)."""
-        arrays: Rates = {str(event): rates[event].to_numpy(dtype=float) for event in rates.columns}
-        arrays = arrays or {"instructions": np.full(len(rates), np.nan)}
+    def judge(self, rates: pd.DataFrame, ways: int = WAYS, *, decide: bool = True) -> Weighed:
+        """Return what is known of each row of rates (counts per cycle; columns: events of the simulated PMU).
+
+        Where events are missing, every row is completed in ``ways`` ways (`perfkit.fitters.bottlenecks.alike`) and
+        judged in all of them.
+        """
+        arrays = _arrays(rates)
         classes = classes_of(self.core)
-        roots, votes = self.forest.predict(matrix(arrays, self.core))
-        credit = np.square(roots)
         outputs = [str(name) for name in self.forest.outputs]
-        known = np.stack(
+        shape = (len(rates), len(outputs))
+        credit, probability, first = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        gain = np.zeros((len(rates), len(NAMES)))
+        rival = np.zeros(shape, dtype=np.bool_)
+        for part in completed(known(arrays, self.core), ways):
+            n, k = part.x.shape[:2]
+            flat = part.x.reshape(n * k, -1)
+            roots, votes = self.forest.predict(flat, unused(flat, tuple(outputs)))
+            each = part.weight[:, :, None] * np.eye(len(outputs))[votes.argmax(axis=1)].reshape(n, k, -1)
+            first[part.rows] = each.sum(axis=1)
+            for into, values in ((credit, np.square(roots)), (probability, self.forest.probability(votes))):
+                into[part.rows] = (values.reshape(n, k, -1) * part.weight[:, :, None]).sum(axis=1)
+            likeliest = np.array(outputs)[probability[part.rows].argmax(axis=1)]
+            for name, may in part.rivals(likeliest).items():
+                rival[part.rows, outputs.index(name)] = may
+            if decide:
+                gain[part.rows] = deciding(part, each)
+        counted = np.stack(
             [
                 self._told(needed(name, self.core), arrays, len(rates))
                 if name in classes
@@ -142,14 +162,17 @@ class Bottlenecks:
             axis=1,
         )
         mine = np.array([name in classes for name in outputs])
-        return judged(
-            np.array(outputs)[mine],
-            np.where(known, credit, np.nan)[:, mine],
-            np.where(known, self.forest.probability(votes), np.nan)[:, mine],
-            self.forest.prior[mine],
-            features(arrays, self.core),
-            {name: needed(name, self.core) for name in classes},
-            {event for event, values in arrays.items() if np.isfinite(values).any()},
+        return Weighed(
+            names=np.array(outputs)[mine],
+            credit=np.where(counted, credit, np.nan)[:, mine],
+            probability=np.where(counted, probability, np.nan)[:, mine],
+            first=first[:, mine],
+            rival=rival[:, mine],
+            prior=self.forest.prior[mine],
+            gain=gain,
+            shares=features(arrays, self.core),
+            needs={name: needed(name, self.core) for name in classes},
+            counted={event: np.isfinite(values) for event, values in arrays.items()},
         )
 
     def _told(self, events: tuple[str, ...], arrays: Rates, rows: int) -> NDArray[np.bool_]:
@@ -159,6 +182,11 @@ class Bottlenecks:
             if event in arrays:
                 told |= np.isfinite(arrays[event])
         return told
+
+
+def _arrays(rates: pd.DataFrame) -> Rates:
+    arrays: Rates = {str(event): rates[event].to_numpy(dtype=float) for event in rates.columns}
+    return arrays or {"instructions": np.full(len(rates), np.nan)}
 
 
 def rates_of(samples: Samples, names: tuple[Named, ...], by: list[str]) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from perfkit.fitters.bottlenecks.features import any_of
 from perfkit.samples.events import normalise
 
 _FILE = Path(__file__).with_name("events.toml")
@@ -38,21 +39,21 @@ def event_map() -> Mapping[str, Any]:
 
 
 def map_table() -> pd.DataFrame:
-    """Return the map as a table: one row per simulated event and real name."""
+    """Return the map as a table: one row per simulated event and real name; vendor "" is every one."""
     known = event_map()
     rows = [
-        {"simulated": event, "real": name, "note": entry.get("note", "")}
+        {"simulated": event, "real": name, "note": entry.get("note", ""), "vendor": entry.get("vendor", "")}
         for event, entries in known["events"].items()
         for entry in entries
         for name in entry["names"]
     ]
-    rows += [
-        {"simulated": f"uops.{port}", "real": n, "note": ""} for port, names in known["ports"].items() for n in names
-    ]
+    parts = {f"uops.{port}": names for port, names in known["ports"].items()}
+    parts |= {any_of(name): names for name, names in known["classes"].items()}
+    rows += [{"simulated": e, "real": n, "note": "", "vendor": ""} for e, names in parts.items() for n in names]
     return pd.DataFrame(rows)
 
 
-def matched(events: Iterable[str], *, simulated: bool) -> tuple[Named, ...]:
+def matched(events: Iterable[str], *, simulated: bool, vendor: str = "") -> tuple[Named, ...]:
     """Return which of a dump's events stand for which of the simulator's: one dump event for each at most.
 
     Parameters
@@ -61,6 +62,8 @@ def matched(events: Iterable[str], *, simulated: bool) -> tuple[Named, ...]:
         The dump's events.
     simulated : bool
         The dump is of the simulated PMU: every event stands for itself.
+    vendor : str
+        Of the processor: perf's generic names do not count the same on all. "" leaves those out that differ.
     """
     listed = list(events)
     if simulated:
@@ -70,7 +73,7 @@ def matched(events: Iterable[str], *, simulated: bool) -> tuple[Named, ...]:
         at_hand.setdefault(normalise(event), event)
     found: dict[str, Named] = {}
     for row in map_table().itertuples():
-        if row.simulated not in found and row.real in at_hand:
+        if row.simulated not in found and row.real in at_hand and row.vendor in ("", vendor):
             found[str(row.simulated)] = Named(str(row.simulated), at_hand[str(row.real)], str(row.note))
     return tuple(found.values())
 
@@ -78,7 +81,8 @@ def matched(events: Iterable[str], *, simulated: bool) -> tuple[Named, ...]:
 def names_for(simulated: str, vendor: str) -> tuple[str, ...]:
     """Return real events that stand for a simulated one on processors of a vendor ("" for every)."""
     table = map_table()
-    names = [str(name) for name in table.loc[table["simulated"] == simulated, "real"]]
+    mine = table["vendor"].isin(["", vendor]) if vendor else True
+    names = [str(name) for name in table.loc[(table["simulated"] == simulated) & mine, "real"]]
     amd = ("ex_", "ls_", "de_", "l2_pf", "ic_")
     kept = [n for n in names if vendor == "" or n.startswith(amd) == (vendor == "AMD") or "-" in n]
     return tuple(kept)

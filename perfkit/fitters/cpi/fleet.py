@@ -357,7 +357,8 @@ class _Group:
         lengths = spread_of(known * np.append(1.0, rates), settings.level) / cpi
         spreads = dict(zip(names, lengths.tolist(), strict=True))
         outside = (r2.blocked, "machines") if np.isfinite(r2.blocked) else (r2.random, "intervals")
-        verdict = verdict_of(*outside, placebo_r2, bracket, spreads, False, self._wrong(stack, components / cpi))
+        wrong = self._wrong(stack, components / cpi)
+        verdict = verdict_of(*outside, placebo_r2, bracket, spreads, False, wrong, self.total.n)
         left = [e for e, kept in zip(self.all_events, self.keep[1:-1], strict=True) if not kept]
         facts = {
             "cpi": cpi, "machines": len(self.machines), "intervals": self.total.n, "missing": self.total.missing,

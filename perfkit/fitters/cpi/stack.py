@@ -530,7 +530,9 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         block=block,
         alpha=estimator.alpha,
         warnings=tuple(dict.fromkeys(told)),
-        verdict=verdict_of(*outside, placebo_r2, bracket, dict(zip(parts, spreads, strict=True)), in_order, wrong),
+        verdict=verdict_of(
+            *outside, placebo_r2, bracket, dict(zip(parts, spreads, strict=True)), in_order, wrong, len(counts)
+        ),
         source=source,
     )
 

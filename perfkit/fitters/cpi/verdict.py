@@ -8,6 +8,10 @@ from typing import Literal
 from perfkit.fitters.cpi.validation import CpiBracket
 from perfkit.names import counted
 
+FEWEST = (
+    20  # intervals of a supported stack: two for each block of the least bootstrap (perfkit.fitters.cpi.validation)
+)
+
 
 @dataclass(frozen=True)
 class CpiVerdict:
@@ -33,6 +37,7 @@ def verdict_of(
     spreads: Mapping[str, float],
     in_order: bool,
     wrong: tuple[int, int, int],
+    intervals: int = FEWEST,
 ) -> CpiVerdict:
     """Judge by what the events explain beyond the placebo, by how well the base is known, and by the penalties.
 
@@ -42,7 +47,8 @@ def verdict_of(
     The thresholds are a judgement: half (a fifth) of what the placebo leaves must be explained in phases kept out, the
     two bases must agree to a tenth (a quarter) of the CPI, and the base's interval must be shorter than a fifth (half)
     of it, for a stack to be supported (to be uncertain). A supported stack has no event whose interval is longer than
-    that fifth: of events that rise and fall together a regression knows the sum, not the parts.
+    that fifth: of events that rise and fall together a regression knows the sum, not the parts. Nor has it fewer than
+    `FEWEST` intervals: what is kept out of so few, and what is drawn from them, agrees by chance.
     """
     base_spread = spreads["base"]
     impossible, unlikely, twice = wrong
@@ -59,6 +65,8 @@ def verdict_of(
     if wide:
         lengths = ", of ".join(f"{name} {spread:.0%}" for name, spread in wide.items())
         reasons.append(f"the bootstrap interval is longer than a fifth of the CPI: of {lengths} of it")
+    if intervals < FEWEST:
+        reasons.append(f"{intervals} intervals are few: a stack is supported by {FEWEST} or more")
     if in_order:
         reasons.append("the rows are sorted, so no split by time tells whether it holds in other phases")
     if impossible:
@@ -67,7 +75,7 @@ def verdict_of(
         reasons.append(f"{unlikely} of the penalties are more than cores of today show")
     if twice:
         reasons.append(f"the same thing is counted under two names by {counted(twice, 'pairs')} of events")
-    sound = not (wide or in_order or impossible or unlikely or twice)
+    sound = intervals >= FEWEST and not (wide or in_order or impossible or unlikely or twice)
     if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and sound:
         return CpiVerdict("supported", tuple(reasons))
     if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:

@@ -40,10 +40,12 @@ class CycleCounts:
 
     def __init__(self, slots: NDArray[np.int32]) -> None:
         self._slots = slots.astype(np.int64)
-        self._base = 0
+        self._base = 0  # the cycle that column `_start` is of: those before it are counted
+        self._start = 0
         self._window = np.zeros((5, 1 << 12), dtype=np.int64)  # begun, retired; changes of pending misses by level
         self._pending = np.zeros(3, dtype=np.int64)
         self._ends: list[int] = []
+        self._open = 0  # the first stretch that does not end before `_base`
         self._totals: list[NDArray[np.int64]] = [np.zeros(len(EVENTS), dtype=np.int64)]
         self._last = 0
 
@@ -52,7 +54,7 @@ class CycleCounts:
         times = record.times // timing.TICKS
         self._last = max(self._last, int(times[RETIRED, -1]) + 1)
         self._room(int(times[ENDED : RETIRED + 1].max()) + 2)
-        _tally(self._window, times, self._slots[record.instruction], level, self._base)
+        _tally(self._window, times, self._slots[record.instruction], level, self._base, self._start)
         self._flush(int(times[DISPATCHED, -1]))
 
     def end_stretch(self, ticks: int) -> None:
@@ -68,11 +70,13 @@ class CycleCounts:
         return found[:-1]
 
     def _room(self, until: int) -> None:
-        needed = until - self._base
-        if needed > self._window.shape[1]:
-            wider = np.zeros((5, 1 << needed.bit_length()), dtype=np.int64)
-            wider[:, : self._window.shape[1]] = self._window
-            self._window = wider
+        """Make room for the cycles before ``until``; what is counted is moved away only when half of the room is."""
+        needed, width = until - self._base, self._window.shape[1]
+        if self._start + needed <= width:
+            return
+        wider = np.zeros((5, max(width, 1 << (2 * needed).bit_length())), dtype=np.int64)
+        wider[:, : width - self._start] = self._window[:, self._start :]
+        self._window, self._start = wider, 0
 
     def _flush(self, until: int) -> None:
         """Count the cycles before ``until``, in which nothing more can happen."""
@@ -80,8 +84,9 @@ class CycleCounts:
         if n <= 0:
             return
         self._room(until)
-        begun, retired = self._window[0, :n], self._window[1, :n]
-        pending = self._pending[:, None] + np.cumsum(self._window[2:, :n], axis=1)
+        window = self._window[:, self._start : self._start + n]
+        begun, retired = window[0], window[1]
+        pending = self._pending[:, None] + np.cumsum(window[2:], axis=1)
         idle, some = begun == 0, pending > 0
         seen = np.stack(
             [
@@ -92,27 +97,31 @@ class CycleCounts:
             ]
         )  # fmt: skip
         counted = np.concatenate([np.zeros((len(seen), 1), dtype=np.int64), np.cumsum(seen, axis=1)], axis=1)
-        edges = np.clip([*self._ends, until], self._base, until) - self._base
         before = 0
-        for k, edge in enumerate(edges):
+        for k in range(self._open, len(self._totals)):
+            end = self._ends[k] if k < len(self._ends) else until
+            edge = min(max(end - self._base, 0), n)
             if edge > before:
                 self._totals[k] += counted[:, edge] - counted[:, before]
-                before = int(edge)
+                before = edge
+            self._open = k
+            if end - self._base > n:
+                break
         self._pending = pending[:, -1].copy()
-        rest = self._window.shape[1] - n
-        self._window[:, :rest] = self._window[:, n:].copy()
-        self._window[:, rest:] = 0
+        self._start += n
         self._base = until
 
 
 @compiled()
-def _tally(window: Any, times: Any, slots: Any, level: Any, base: Any) -> None:  # pragma: no cover - compiled
+def _tally(  # pragma: no cover - compiled
+    window: Any, times: Any, slots: Any, level: Any, base: Any, start: Any
+) -> None:
     for k in range(times.shape[1]):
-        begun = times[BEGUN, k] - base
-        window[0, max(begun, 0)] += slots[k]
-        window[1, times[RETIRED, k] - base] += slots[k]
+        begun = times[BEGUN, k] - base + start
+        window[0, max(begun, start)] += slots[k]
+        window[1, times[RETIRED, k] - base + start] += slots[k]
         if level[k] > 0:
-            end = times[ENDED, k] - base
+            end = times[ENDED, k] - base + start
             for q in range(level[k]):
                 window[2 + q, begun] += 1
                 window[2 + q, max(end, begun + 1)] -= 1
