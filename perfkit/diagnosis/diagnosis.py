@@ -393,17 +393,24 @@ class Diagnosis(Summarised):
             )
         if self.measured is None or more <= 0:
             return ""
-        if self.measured.subnormal and any(_FLOATING.match(text) for text in self.result.trace.code.text):
-            return (
-                "; its arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single precision: the "
-                "processor's flags say so), each of which may cost more than 100 cycles and is not simulated: flush "
-                "them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or keep numbers from decaying to them"
-            )
         if self.measured.faults * _FAULT < more / 4:
-            return ""
+            return self._subnormal
         return (
             f", which holds the kernel's work for about {self.measured.faults:,.0f} page faults (memory touched for "
             "the first time), and that is not simulated: touch the memory before, or use it again"
+        )
+
+    @property
+    def _subnormal(self) -> str:
+        """Say that subnormal numbers may explain why more was measured than is simulated."""
+        if self.measured is None or not self.measured.subnormal:
+            return ""
+        if not any(_FLOATING.match(text) for text in self.result.trace.code.text):
+            return ""
+        return (
+            "; the program's arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single "
+            "precision: the processor's flags say so), each of which may cost more than 100 cycles and is not "
+            "simulated: flush them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or keep numbers from decaying to them"
         )
 
     @property

@@ -180,7 +180,7 @@ def _left_out(
     keep[sorted(drop)] = False
     lines = np.asarray(grid.lines)
     named = ", ".join(dict.fromkeys(str((labels[i] if labels else "") or f"line {lines[i]}") for i in sorted(drop)))
-    report.left_out(lines[~keep].tolist(), f"that sum up the others, left out ({named[:80]})", "rows")
+    report.left_out(lines[~keep].tolist(), f"with sums of the others, left out ({named[:80]})", "rows")
     return grid.only(keep)
 
 

@@ -381,7 +381,7 @@ JSON = '{{"interval" : {t}.000110000, "counter-value" : "{v}.000000", "event" : 
 def test_what_the_program_prints_among_intervals_is_left_out(read, line, noise):
     found = read(intervals(line, noise))
     assert totals(found) == TOTALS
-    assert any("1 line(s) of the program's own output, not read" in note for note in found.notes)
+    assert any("1 line of the program's own output, not read" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

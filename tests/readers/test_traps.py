@@ -187,7 +187,7 @@ def test_metric_only_output_says_what_to_do(fixtures):
 def test_program_output_between_the_counts(fixtures):
     s = pk.read_samples(fixtures / "program-output-between.txt")
     assert len(s) == 2
-    assert any("1 line(s) of the program's own output, not read" in note for note in s.notes)
+    assert any("1 line of the program's own output, not read" in note for note in s.notes)
     assert s.accounting[["counts", "left_out", "problems"]].values.tolist() == [[2, 1, 0]]
 
 

@@ -32,7 +32,8 @@ _ROOM = 8 << 20  # bytes: a million calls
 _LOADING = 20.0  # seconds for the child to start
 _COUNTED = 0.1  # seconds of a run from which the kernel's clock, of 10 ms a tick, tells a share
 _LOOK = 0.01  # seconds between looks at how many calls there were
-_SUBNORMAL = 0b1_0010  # flags of MXCSR: an operand was subnormal, a result too small to be normal
+# Flags of MXCSR: an operand was subnormal, a result too small to be normal; such results are flushed to zero.
+_SUBNORMAL, _UNDERFLOW, _FLUSHED = 1 << 1, 1 << 4, 1 << 15
 _MULTIPLY = (2, 3, 4, 5)  # cycles that a dependent multiplication may take
 
 
@@ -182,7 +183,7 @@ def time_calls(
         (flags,) = struct.unpack("<I", os.pread(handles["context"], 4, MXCSR))
         return replace(
             times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate, shared=shared, kernel=kernel,
-            subnormal=bool(flags & _SUBNORMAL),
+            subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not flags & _FLUSHED)),
         )  # fmt: skip
     finally:
         for handle in handles.values():

@@ -9,6 +9,7 @@ import ctypes
 import json
 import mmap
 import os
+import re
 import resource
 import struct
 import sys
@@ -24,6 +25,7 @@ ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SA
     0, 96, 8
 )
 _FLAGS = 0x3F  # of MXCSR: what arithmetic met since they were last cleared
+_UNWINDS = re.compile(r"__cxa_(re)?throw|__cxa_begin_catch|_Unwind_|__gxx_personality|__?rust_")
 LINKS = 4096  # links of each chain
 _ADD, _MULTIPLY = b"\x48\x01\xc8", b"\x48\x0f\xaf\xc1"  # add rax, rcx; imul rax, rcx
 
@@ -87,17 +89,23 @@ class TimedSession(Session):
         # The function itself, at the same place in a page: where code lies changes how fast it is.
         plain = base + 8192 + entry.start % 4096
         stub = base + 4096
-        self.place(_to_itself(entry, code, plain) or beginning(entry, code), plain)
+        copied = [] if self._unwinds() else _to_itself(entry, code, plain)
+        self.place(copied or beginning(entry, code), plain)
         self.place(_stub(base, plain), stub)
         self._set(base)
         list(Decoder(64, self.read(stub, 64), ip=stub))
         self._patch(entry, stub)
-        for call in _inner(entry, code):  # a jump through a table leads from the copy to here
+        for call in _inner(entry, code):  # where a jump through a table leads from the copy, or none is made
             if call.len != 5 or call.ip < entry.start + 5:
                 continue
             if self.libc.mprotect(call.ip & ~0xFFF, 8192, RWX):
                 raise OSError(f"cannot make the function's code writable (errno {ctypes.get_errno()})")
             ctypes.memmove(call.ip + 1, struct.pack("<i", plain - call.next_ip), 4)
+
+    def _unwinds(self) -> bool:
+        """Whether exceptions may pass the function: no table tells how to unwind what is copied."""
+        names = (name for file in (self.elf, self.home) for name in (*file.imports.values(), *file.functions))
+        return any(map(_UNWINDS.match, names))
 
     def _set(self, base: int) -> None:
         values = {POINTER: self.buffer, LIMIT: self.buffer + self.spec["room"] - 8}

@@ -101,3 +101,45 @@ def test_inner_calls_of_a_recursion_do_not_pass_the_clock(tmp_path, monkeypatch)
         subprocess.run([tmp_path / "fib"], check=True)
         ratios.append(timed / min(inside, int((tmp_path / "ticks").read_text())))
     assert min(ratios) < 1.2, ratios
+
+
+CATCHES = """
+    #include <stdexcept>
+    extern "C" __attribute__((noipa)) long rec(long n, long k) {
+        if (n == 0) { if (k % 3) throw std::runtime_error("3"); return k; }
+        long sum = 0;
+        for (long i = 0; i < 3; i++) {
+            try { sum += rec(n - 1, k + i); } catch (std::runtime_error &) { sum += 100; }
+        }
+        return sum;
+    }
+"""
+
+
+def test_exceptions_pass_inner_calls_of_a_recursion(tmp_path):
+    """Nothing that is copied has a table that tells how to unwind it."""
+    (tmp_path / "lib.cpp").write_text(CATCHES)
+    (tmp_path / "main.c").write_text(
+        "long rec(long, long);\n"
+        "int main(void) { for (int k = 0; k < 5; k++) if (rec(4, 1) != 5535) return 4; return 0; }"
+    )
+    library = tmp_path / "librec.so"
+    subprocess.run(
+        ["g++", "-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", tmp_path / "lib.cpp", "-o", library], check=True
+    )
+    command = ["gcc", "-O2", tmp_path / "main.c", library, f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "main"]
+    subprocess.run(command, check=True)
+    subprocess.run([tmp_path / "main"], check=True)
+    found = time_calls(tmp_path / "main", "rec", library=str(library), seconds=20)
+    assert (found.calls, len(found.ticks), found.ended) == (5, 5, "")
+
+
+FLUSHES = DECAYS.replace("#include <stdlib.h>", "#include <stdlib.h>\n    #include <xmmintrin.h>").replace(
+    "for (int k", "_MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON); for (int k"
+)
+
+
+def test_results_that_are_flushed_to_zero_are_no_subnormal_ones(tmp_path):
+    (tmp_path / "flushes.c").write_text(FLUSHES)
+    subprocess.run(["gcc", "-O1", tmp_path / "flushes.c", "-o", tmp_path / "flushes"], check=True)
+    assert not time_calls(tmp_path / "flushes", "scale", ["1e-307"], seconds=10).subnormal
