@@ -410,7 +410,7 @@ class Diagnosis(Summarised):
         return (
             "; the program's arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single "
             "precision: the processor's flags say so), each of which may cost more than 100 cycles and is not "
-            "simulated: flush them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or keep numbers from decaying to them"
+            "simulated: flush them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or keep numbers from decaying so far"
         )
 
     @property

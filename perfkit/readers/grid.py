@@ -186,6 +186,12 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
     columns = _columns(b"\n".join(kept_rows) + b"\n", found) if kept_rows else None
     if columns is None:
         raise FormatError(f"{report.file}: no row of it has the {len(found.names)} fields of the header")
+    if len(columns[0]) != len(lines):
+        at = next((i for i, row in enumerate(kept_rows) if row.count(b'"') % 2), 0)
+        raise FormatError(
+            f"{report.file}, line {lines[at]}: expected a quote that is closed in the same row; found "
+            f"{kept_rows[at].decode(errors='replace')[:80]!r}. Close it, or take it out"
+        )
     report.counts(lines)
     _note_open_end(data, columns[-1], report)
     if parts:

@@ -746,9 +746,9 @@ def _as_number(values: pd.Series, name: str) -> np.ndarray:
 
 def _as_interval(values: pd.Series) -> np.ndarray:
     number = _as_number(values, "interval")
-    bad = ~(np.isfinite(number) & (number == np.floor(number)) & (number >= 0))
+    bad = ~(np.isfinite(number) & (number == np.floor(number)) & (number >= 0) & (number <= 2**53))
     if bad.any():
-        raise DataError(f"column interval: expected whole numbers from 0; not so in {_rows(bad)}")
+        raise DataError(f"column interval: expected whole numbers from 0 to 2^53; not so in {_rows(bad)}")
     return number.astype("int64")
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfkit.errors import FormatError
+from perfkit.errors import FormatError, PerfkitError
 
 CYCLES = [1411821624, 1850463696, 1213823287, 2187200111, 1711504540, 2174760584]
 INSTRUCTIONS = [1933392528, 1181674211, 2801810653, 1556164042, 2401810653, 3281674211]
@@ -399,3 +399,16 @@ def test_what_the_program_prints_among_intervals_is_left_out(read, line, noise):
 def test_what_may_be_a_damaged_line_of_perf_among_intervals_is_refused(read, line, noise):
     with pytest.raises(FormatError, match="expected"):
         read(intervals(line, noise))
+
+
+def test_a_quote_that_is_not_closed_is_refused_by_its_line(read):
+    rows = [f"{k},{100 * k},{200 * k},{k} %" for k in range(1, 9)]
+    rows[4] = rows[4].replace("5 %", '"5 %')
+    with pytest.raises(FormatError, match="line 6: expected a quote that is closed in the same row"):
+        read("time_s,cycles,instructions,hit\n" + "\n".join(rows) + "\n")
+
+
+def test_a_number_of_an_interval_that_is_too_large_is_refused(read):
+    rows = ["a,0,cycles,100,50", "a,92233720368547758080,instructions,200,50", "a,1,cycles,110,50"]
+    with pytest.raises(PerfkitError, match="interval"):
+        read("run,interval,event,count,running\n" + "\n".join(rows) + "\n")

@@ -25,7 +25,9 @@ ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SA
     0, 96, 8
 )
 _FLAGS = 0x3F  # of MXCSR: what arithmetic met since they were last cleared
-_UNWINDS = re.compile(r"__cxa_(re)?throw|__cxa_begin_catch|_Unwind_|__gxx_personality|__?rust_")
+_UNWINDS = re.compile(
+    r"__cxa_(re)?throw|__cxa_begin_catch|_Unwind_|__gxx_personality|__?rust_|pthread_(exit|cancel)|backtrace"
+)
 LINKS = 4096  # links of each chain
 _ADD, _MULTIPLY = b"\x48\x01\xc8", b"\x48\x0f\xaf\xc1"  # add rax, rcx; imul rax, rcx
 
