@@ -86,10 +86,10 @@ class Measured:
         Whether that share is taken off `cycles`, `high` and `typical`, as of calls of 10 ms or more: in that time they
         are interrupted as the whole run is. Shorter ones mostly run between two interruptions.
     alike : float
-        Of several calls: their median times their number, relative to their sum. Near 1, none of them was interrupted;
-        0 where there were too few to tell.
+        Of several calls of less than a millisecond: their median times their number, relative to their sum. Near 1,
+        none of them was interrupted; 0 where there were too few to tell.
     subnormal : bool
-        Whether arithmetic of the timed thread met numbers below the normal range (`CallTimes.subnormal`).
+        Whether arithmetic first met numbers below the normal range within a timed call (`CallTimes.subnormal`).
     faults : float
         Page faults that fall to these calls, about: those of the run evenly, and at most one for each page they touch.
     samples : int
@@ -408,7 +408,7 @@ class Diagnosis(Summarised):
         if not any(_FLOATING.match(text) for text in self.result.trace.code.text):
             return ""
         return (
-            "; the program's arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single "
+            "; its arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single "
             "precision: the processor's flags say so), each of which may cost more than 100 cycles and is not "
             "simulated: flush them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or keep numbers from decaying so far"
         )

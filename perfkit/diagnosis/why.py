@@ -72,6 +72,7 @@ _UNTIMED = 100  # calls that are recorded where none was timed
 _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
 _UP = 3  # callers that are looked at where calls are too short
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
+_SLICE = 0.001  # seconds below which calls run between two interruptions
 _SEVERAL = 5  # calls from which their median tells that none of them was interrupted
 _SHORT = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
 _INTERRUPTED = 0.01  # seconds from which a call is interrupted by other programs as the whole run is
@@ -718,7 +719,8 @@ class _Inquiry:
         faults = min(float(pages), part * best.faults * calls.count / max(len(best.ticks), 1))
         middle_run = float(np.median(sums))
         mine = best.cycles[calls.skip : last]
-        alike = float(np.median(mine)) * len(mine) / float(mine.sum()) if len(mine) >= _SEVERAL else 0.0
+        are_brief = 0 < seconds[at] < _SLICE and len(mine) >= _SEVERAL  # longer ones may all be interrupted alike
+        alike = float(np.median(mine)) * len(mine) / float(mine.sum()) if are_brief else 0.0
         return Measured(
             least,
             max(sums),

@@ -1,8 +1,8 @@
 """Columns of dates and times of day as seconds.
 
 Dates in ISO 8601 (``2026-01-05T10:00:00``, with a blank for T, a fraction, a zone or Z); as spreadsheets write them in
-Germany (``27.11.2026 10:00:00``), the United States (``11/27/2026 10:00:00 AM``) and Britain (``27/11/2026 10:00``);
-times of day (``10:00:00``, ``10:00:00 PM``) in columns that are called so.
+Germany (``27.11.2026 10:00:00``), the United States (``11/27/2026 10:00:00 AM``) and Britain (``27/11/2026 10:00``).
+Times of day without a date are not read, nor days in a column of their own: how long a run took is written alike.
 """
 
 import re
@@ -13,7 +13,6 @@ import pandas as pd
 
 from perfkit.readers.grid import Column, Grid, as_text, is_number
 from perfkit.readers.report import Report
-from perfkit.samples.clocks import is_name_of_clock
 
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?))?", re.IGNORECASE
@@ -21,18 +20,13 @@ _DATE = re.compile(
 
 
 _WRITTEN = re.compile(
-    r"(?:(?P<a>\d{1,4})(?P<sep>[./-])(?P<b>\d{1,2})(?P=sep)(?P<c>\d{1,4}),?[ T])?"
+    r"(?P<a>\d{1,4})(?P<sep>[./-])(?P<b>\d{1,2})(?P=sep)(?P<c>\d{1,4}),?[ T]"
     r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d(?:[.,]\d+)?)(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?"
 )
-_DAY_ALONE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}")
 # Which of the three numbers are year, month and day, by what is between them.
 _ORDERS = {".": ("cba",), "/": ("cba", "cab", "abc"), "-": ("cba", "cab", "abc")}
 _EPOCH = date(1970, 1, 1).toordinal()
-_OF_LENGTHS = re.compile(
-    r"second|elapsed|dur|run|wall|real|took|cpu|user|sys|exec|total|lat|period|dauer|lauf", re.IGNORECASE
-)
-_HALF_A_DAY, _DAY = 43_200.0, 86_400.0
-_FAR = 3.0  # times the longest step: a time of day, and no length of time
+_DAY = 86_400.0
 
 
 def date_columns(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarray]:
@@ -67,43 +61,12 @@ def _written(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarr
     between them, nothing is taken.
     """
     every = {i: _cells(grid.columns[i]) for i in which}
-    cells = {i: c for i, c in every.items() if c and c[0] and _WRITTEN.fullmatch(c[0])}
-    cells, day = _with_days(every, cells)
-    cells = {i: c for i, c in cells.items() if not (c[0] and _DATE.fullmatch(c[0])) or day is not None}
+    cells = {i: c for i, c in every.items() if c and c[0] and _WRITTEN.fullmatch(c[0]) and not _DATE.fullmatch(c[0])}
     columns = {i: [each and _WRITTEN.fullmatch(each) for each in c] for i, c in cells.items()}
-    columns = {i: c for i, c in columns.items() if all(c)}
-    dated = {i: [m for m in c if m] for i, c in columns.items() if all(m and m["sep"] for m in c)}
-    clocks = {i: [m for m in c if m] for i, c in columns.items() if all(m and not m["sep"] for m in c)}
-    found = _dates(dated)
-    if day is not None and found:
-        found[day] = next(iter(found.values()))
-    for i, clock in clocks.items():
-        times = _times_of_day(clock)
-        if times is not None and _tells_time(grid.names[i]):
-            found[i] = times
+    found = _dates({i: [m for m in c if m] for i, c in columns.items() if all(c)})
     if found:
         report.note(f"dates or times of day as spreadsheets write them: {', '.join(grid.names[i] for i in found)}")
     return found
-
-
-def _with_days(
-    every: dict[int, list[str | None]], written: dict[int, list[str | None]]
-) -> tuple[dict[int, list[str | None]], int | None]:
-    """Return the columns written as times, the one of times of day with the days of another put before it.
-
-    The second value is that column of days; None where there is none, or where several might be meant.
-    """
-    days = [i for i, c in every.items() if c and all(cell and _DAY_ALONE.fullmatch(cell) for cell in c)]
-    clocks = [i for i, c in written.items() if all(cell and ":" in cell[:3] for cell in c)]
-    if len(days) != 1 or len(clocks) != 1 or len(written) > 1:
-        return written, None
-    joined: list[str | None] = [f"{d} {t}" for d, t in zip(every[days[0]], written[clocks[0]], strict=True)]
-    return {clocks[0]: joined}, days[0]
-
-
-def _tells_time(name: str) -> bool:
-    """Whether a column may hold times of day by its name, and not how long something took."""
-    return (is_name_of_clock(name) or name.strip().lower() == "clock") and _OF_LENGTHS.search(name) is None
 
 
 def _dates(columns: dict[int, list[re.Match[str]]]) -> dict[int, np.ndarray]:
@@ -146,23 +109,3 @@ def _of_day(cell: re.Match[str]) -> float | None:
     if hour > 23 or minute > 59 or second >= 60:
         return None
     return 3600.0 * hour + 60.0 * minute + second
-
-
-def _times_of_day(cells: list[re.Match[str]]) -> np.ndarray | None:
-    """Return times of day in seconds, beyond midnight those of the next day; None where they may be lengths of time.
-
-    Lengths of runs in their order look like times; those of a day begin far above their steps.
-    """
-    read = [_of_day(cell) for cell in cells]
-    if len(read) < 2 or any(v is None for v in read):
-        return None
-    times = np.array(read, dtype="float64")
-    known = np.unique(times)
-    gaps = np.diff(known)
-    if len(gaps) and gaps.max() > _HALF_A_DAY:
-        times = np.where(times <= known[np.argmax(gaps)], times + _DAY, times)
-        gaps = np.diff(np.unique(times))
-    steps = np.diff(times)
-    even = len(gaps) > 0 and gaps.max() <= _FAR * np.median(gaps)  # as monitors read out, and runs hardly ever take
-    sure = even and times.min() > _FAR * gaps.max() and np.abs(steps).max() < _HALF_A_DAY / 2
-    return times if sure else None

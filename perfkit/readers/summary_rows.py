@@ -67,11 +67,20 @@ def _without_footer(grid: Grid, report: Report) -> Grid:
         labels = dict(enumerate(as_text(column.slice(n - _FOOTER)), n - _FOOTER))
     called = {i for i, label in labels.items() if label is not None and _CERTAIN.fullmatch(label)}
     drop = called | ({i for i, label in labels.items() if label and _BESIDE.fullmatch(label)} if called else set())
-    if drop != set(range(n - len(drop), n)):  # a footer is the last rows, and no function's name
-        drop = set()
+    words = {label for i, label in labels.items() if i in drop}
+    if drop != set(range(n - len(drop), n)) or _stand_before(grid, words, n - len(drop)):
+        drop = set()  # a footer is the last rows, and no function's name
     if len(drop) < _FOOTER and _ends_with_sum(grid, n - len(drop)):
         drop.add(n - len(drop) - 1)
     return _left_out(grid, drop, labels, report)
+
+
+def _stand_before(grid: Grid, words: set[str | None], stop: int) -> bool:
+    """Whether rows before ``stop`` are called by one of some words, too: then these name what was measured."""
+    column = next((c for c in grid.columns if isinstance(c, pa.ChunkedArray) and not is_number(c)), None)
+    if column is None or not words:
+        return False
+    return bool(words & set(as_text(column.slice(0, stop).unique())))
 
 
 def _ends_with_sum(grid: Grid, stop: int) -> bool:

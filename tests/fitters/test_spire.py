@@ -99,7 +99,7 @@ def test_what_is_no_model_is_refused(train, tmp_path):
 
 
 def test_work_without_time_names_its_row():
-    with pytest.raises(DataError, match=r"row\(s\) 1"):
+    with pytest.raises(DataError, match=r"row 1"):
         pk.Spire().fit(samples(a=[(1, 1, 1), (0, 1, 1)]))
 
 

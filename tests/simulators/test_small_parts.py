@@ -20,7 +20,7 @@ def test_without_lines_of_code_an_instruction_keeps_all_else():
     # Slots from bit 0, flags from bit 12 (a load: 1; a new line of code: 0x40; across its end: 0x80), operands from
     # bit 20, writes from bit 56.
     head = np.array([3 | 0xC1 << 12 | 2 << 20 | 1 << 56, 0xFFF | 0x3F << 12 | 0x1FF << 20])
-    found = without_lines(Static(*[np.zeros(0)] * 5, head, *[np.zeros(0)] * 5))
+    found = without_lines(Static(*[np.zeros(0)] * 6, head, *[np.zeros(0)] * 5))
     assert found.head.tolist() == [3 | 0x01 << 12 | 2 << 20 | 1 << 56, 0xFFF | 0x3F << 12 | 0x1FF << 20]
 
 

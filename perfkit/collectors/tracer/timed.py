@@ -24,7 +24,7 @@ from perfkit.collectors.tracer.cloner import Refusal, child_environment, search_
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.own_memory import interpreter
-from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, FS_BASE, LINKS, MXCSR, OTHERS, POINTER, RETURN
+from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, FS_BASE, LINKS, MET, MXCSR, OTHERS, POINTER, RETURN
 from perfkit.errors import DataError, NeverCalledError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.timed_child"
@@ -89,8 +89,9 @@ class CallTimes:
         As `waited`, where the timed calls are of the first thread, and it ran, or was ready to, for most of the run:
         the share of long calls, too.
     subnormal : bool
-        Whether SSE or AVX arithmetic met a number below the normal range, as operand or result, from the beginning of
-        the run up to the end of the last timed call, in its thread. False where such numbers are taken for zero.
+        Whether SSE or AVX arithmetic first met a number below the normal range, as operand or result, within a timed
+        call. False where such numbers are taken for zero, and where the program had met one before: the processor's
+        flags stay set.
     """
 
     ticks: NDArray[np.int64]
@@ -180,10 +181,10 @@ def time_calls(
         shared = waited if ready > lasted / 2 else 0.0
         is_most = bool(rate) and times.ticks.sum() / rate > lasted / 2
         kernel = kernel if is_most else 0.0
-        (flags,) = struct.unpack("<I", os.pread(handles["context"], 4, MXCSR))
+        flags, now = (struct.unpack("<I", os.pread(handles["context"], 4, at))[0] for at in (MET, MXCSR))
         return replace(
             times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate, shared=shared, kernel=kernel,
-            subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not flags & _FLUSHED)),
+            subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not now & _FLUSHED)),
         )  # fmt: skip
     finally:
         for handle in handles.values():

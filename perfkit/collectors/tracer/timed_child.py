@@ -21,9 +21,9 @@ from typing import Any
 from perfkit.collectors.tracer.child import RWX, Session, say, start_session
 
 # Offsets in the context page.
-ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11, MXCSR = range(
-    0, 96, 8
-)
+ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11 = range(0, 88, 8)
+# Of MXCSR: at the beginning and at the end of the last call, and which flags were set within calls.
+ENTERED, MXCSR, MET = range(88, 112, 8)
 _FLAGS = 0x3F  # of MXCSR: what arithmetic met since they were last cleared
 _UNWINDS = re.compile(
     r"__cxa_(re)?throw|__cxa_begin_catch|_Unwind_|__gxx_personality|__?rust_|pthread_(exit|cancel)|backtrace"
@@ -220,6 +220,7 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.code(Code.MOV_RM64_R64, MemoryOperand(RSP), R11)
     e.store(SAVED_RAX, RAX)
     e.store(SAVED_RDX, RDX)
+    e.code(Code.STMXCSR_M32, e.slot(ENTERED))
     e.code(Code.LFENCE)
     e.code(Code.RDTSC)
     e.code(Code.LFENCE)
@@ -243,6 +244,10 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.lea(R11, MemoryOperand(R11, displ=8, displ_size=1))
     e.store(POINTER, R11)
     e.code(Code.STMXCSR_M32, e.slot(MXCSR))
+    e.code(Code.MOV_R32_RM32, Register.EAX, e.slot(ENTERED))
+    e.code(Code.NOT_RM32, Register.EAX)
+    e.code(Code.AND_R32_RM32, Register.EAX, e.slot(MXCSR))
+    e.code(Code.OR_RM32_R32, e.slot(MET), Register.EAX)
     e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(ACTIVE), 0))
     e.load(RAX, SAVED_RAX)
     e.load(RDX, SAVED_RDX)

@@ -173,7 +173,7 @@ def simulate(  # pragma: no cover - compiled
     queued, line_before, line_last, paired = s_counts[5], s_counts[6], s_counts[7], s_counts[8]
     grouped, crowded, c_fetch = s_counts[9], s_counts[10], costs.fetch
     joined, came_from, jump_pairs = s_counts[11] != 0, s_counts[12], costs.taken_pairs[0] != 0
-    block_place = program.block_place
+    block_place, block_jumps, jumped = program.block_place, program.block_jumps, s_counts[13] != 0
     group, most, lined = costs.group[0], costs.most[0], costs.lined[0]
     p_place, p_constants = program.place, program.constants
     penalty, byte, taken = load(costs.penalty, 0), load(costs.byte, 0), load(costs.taken, 0)
@@ -229,10 +229,11 @@ def simulate(  # pragma: no cover - compiled
                 fe = later(fe, opened)
             if into & TAKEN:
                 into = 0
-                if not joined:
+                both = joined and jumped
+                if not both:
                     jump = later(jump + taken, disp)
-                # Of a pair the first leads on: no turn of a loop takes less than a cycle.
-                joined = jump_pairs and not joined and block_place[_U(b)] > came_from
+                # Of a pair the first leads on: no turn of a loop takes less than a cycle. Calls and returns go alone.
+                joined = jump_pairs and jumped and not both and block_place[_U(b)] > came_from
                 fe = later(fe, jump)
             if u > 0:
                 v = _freed(s_rob, slots + u - 1, rob, c_rob)
@@ -600,7 +601,7 @@ def simulate(  # pragma: no cover - compiled
             if taint is not None:
                 to.finish(taint, n, i, disp, a if loaded > NEVER and a > x else x, end, ret)
             n += 1
-        came_from = _I(block_place[_U(b)])
+        came_from, jumped = _I(block_place[_U(b)]), block_jumps[_U(b)]
     store(s_now, 0, disp)
     store(s_now, 1, fe)
     store(s_now, 2, ret)
@@ -610,5 +611,6 @@ def simulate(  # pragma: no cover - compiled
     store(s_now, 6, left)
     store(s_now, 7, newest)
     s_counts[9], s_counts[10], s_counts[11], s_counts[12] = grouped, crowded, _I(joined), came_from
+    s_counts[13] = _I(jumped)
     s_counts[5], s_counts[6], s_counts[7], s_counts[8] = queued, line_before, line_last, paired
     s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses

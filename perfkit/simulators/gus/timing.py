@@ -13,7 +13,7 @@ from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.lanes import LANES, zeros
 from perfkit.simulators.memory.forwarding import RECENT
-from perfkit.simulators.program.program import REGISTERS, Program, pruned
+from perfkit.simulators.program.program import CONDITIONAL, REGISTERS, Program, pruned
 from perfkit.trace.code import StaticCode
 
 TICKS = 55440
@@ -72,6 +72,7 @@ class Static(NamedTuple):
     block_register: NDArray[np.int32]  # (blocks,) first entry of `register`
     block_operand: NDArray[np.int32]  # (blocks,) first entry of `operand`
     block_place: NDArray[np.int32]  # (blocks,) how many blocks lie at lower addresses
+    block_jumps: NDArray[np.bool_]  # (blocks,) whether it ends with a jump, direct or conditional, and not a call
     head: NDArray[np.int64]  # (instructions,) `SLOTS` to `WRITES`
     place: NDArray[np.int32]  # (instructions,) of a group of the micro-op cache, in parts of a uop
     constants: NDArray[np.int32]  # (instructions,) uops and constants of 32 bits
@@ -144,7 +145,8 @@ class State(NamedTuple):
     # line, the beginning of the group of uops, that of the line of code
     now: NDArray[np.int64]
     # instructions; used of each ring: rob, loads, stores, misses, queue; two lines written, whether as a pair; of the
-    # group: place, constants; whether a taken branch may go with the last one; where the last block lies
+    # group: place, constants; whether a taken branch may go with the last one; where the last block lies and
+    # whether it ends with a jump
     counts: NDArray[np.int64]
     register: NDArray[np.int64]  # for every operation, then for additions
     port: NDArray[np.int64]
@@ -213,6 +215,7 @@ def static(program: Program) -> Static:
         register_start[first],
         code.operand_start[first],
         np.argsort(np.argsort(code.pc[first], kind="stable")).astype(np.int32),
+        program.ending[code.block_start[1:] - 1] & ~np.int8(CONDITIONAL) == 0,
         head,
         (_parts(program.core) * program.slots + program.wide * (_parts(program.core) > 1)).astype(np.int32),
         (program.slots + program.constants).astype(np.int32),
@@ -370,7 +373,7 @@ def state(program: Program, cost: Costs) -> State:
     )
     return State(
         zeros(10, lanes),
-        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0], dtype=np.int64),
+        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0], dtype=np.int64),
         zeros(2 * REGISTERS, lanes),
         zeros(len(program.groups), lanes),
         zeros(FIRST_SET + _sets(program), lanes),
