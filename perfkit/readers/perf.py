@@ -23,10 +23,6 @@ NOT_COUNTED, NOT_SUPPORTED = "<not counted>", "<not supported>"
 _UNIT_IN_NAME = re.compile(r"^(?P<event>\S+) \((?P<unit>msec|ns|sec)\)$")
 
 
-# What only lines of perf's own hold: times, counts in groups, or two numbers one behind the other.
-_OF_COUNTS = re.compile(r"\s*\d+[.,]\d{3,}|.*\d[.,]\d{3}[.,]\d{3}|\s*[\d.,]+\s+[\d<]|.*<not (?:counted|supported)>")
-_A_WORD = re.compile(r"[^\W\d_]{2}")
-
 COMMA_IN_TIME = (
     "the interval's end has a comma: expected a point, as perf prints it in every language (1.001061824). Something "
     "else rewrote the file's numbers; put the points back, or export it again with a decimal point"
@@ -103,21 +99,6 @@ def samples_of_rows(found: PerfRows, report: Report, run: str) -> Dump:
         rows[["run", "place", "interval", "at", "seconds", "event", "count", "running"]].reset_index(drop=True),
         _runs(rows, found.blocks),
     )
-
-
-def perhaps_of_program(line: str) -> bool:
-    """Whether a line among those of intervals may be what the program printed: words, and no time or large count."""
-    return _A_WORD.search(line) is not None and _OF_COUNTS.match(line) is None
-
-
-def of_program(found: PerfRows, lines: dict[int, str], report: Report, why: str) -> None:
-    """Leave out lines that the program printed among the intervals; one that names an event may be perf's, damaged."""
-    events = {r.event for r in found.rows}
-    for number, line in lines.items():
-        if any(e in line for e in events):
-            report.problem(number, line, why)
-        else:
-            report.left_out(number, "of the program's own output, not read")
 
 
 def _categorical(values: list[str]) -> pd.Categorical:

@@ -19,14 +19,11 @@ from perfkit.readers.perf import (
     PerfRows,
     PrintedCount,
     decimal_sign_of,
-    of_program,
-    perhaps_of_program,
     running_share,
     samples_of_rows,
     without_counts,
 )
 from perfkit.readers.report import Dump, Report
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 NAME = "perf-csv"
 TITLE = "perf stat -x, fields with any separator"
@@ -36,7 +33,6 @@ _FIELDS = re.compile(
     r"(?:<not counted>|<not supported>|\d[\d.,]*)(?P<sep>[^\d.]{1,3}?)(?P<unit>[^\d]{0,12}?)(?P=sep)"
     r"(?P<event>[^\s#\x22\d].{0,150}?)(?P=sep)(?:\d+[.,]\d+%(?P=sep))?\d+(?P=sep)\d{1,3}[.,]\d\d(?=(?P=sep)|$)"
 )
-_FEWEST_FIELDS = 4
 _LETTER = re.compile(r"[^\W\d_]")
 _AT = re.compile(r"\d+\.\d{9}$")
 _COMMA_AT = re.compile(r"\d+,\d+$")
@@ -44,29 +40,23 @@ _CPU = re.compile(r"CPU\d+$")
 _PART = re.compile(r"(?:S\d+(?:-[A-Z]+\d+)*|N\d+)$")
 _THREAD = re.compile(r".*\D.*-\d+$")
 _PERCENT = re.compile(r"\d{1,3}[.,]\d\d$")
-_EVENT = re.compile(r"[A-Za-z][\w.:/=-]*$")
 _VARIANCE = re.compile(r"(?:\d+[.,]\d+|-?nan)%$")
 
 
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format."""
-    return _separator(head) is not None or _old_separator(head) is not None
+    return _separator(head) is not None
 
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
     lines = content.lines()
-    head = "\n".join(lines[:2000])
-    separator = _separator(head)
-    state = _State(report, old=separator is None)
-    separator = separator or _old_separator(head)
+    separator = _separator("\n".join(lines[:2000]))
     if separator is None:
         raise FormatError(f"{report.file}: expected fields as perf stat -x prints them; no line has them")
     found = PerfRows()
-    if state.old:
-        report.note("as perf before version 3.18 prints it, which does not tell how long each event was counted")
+    state = _State(report)
     whole = content.ends_with_newline
-    printed: dict[int, str] = {}  # lines among the intervals that may be the program's
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
             continue
@@ -81,51 +71,10 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         wrong = _take(_fields_of(line, separator), number, separator, found, state)
         if wrong:
             cut = number == len(lines) and not whole
-            if state.timed and not cut and line.count(separator) < _FEWEST_FIELDS and perhaps_of_program(line):
-                printed[number] = line
-                continue
             report.problem(number, line, "the file ends in the middle of a line" if cut else wrong)
-    of_program(found, printed, report, "expected the interval's end in the first field, as in the other lines")
     if not found.rows:
         raise without_counts(report, "output of perf stat -x")
     return samples_of_rows(found, report, run)
-
-
-def _old_separator(head: str) -> str | None:
-    """Return the separator of perf before version 3.18, whose lines end with the event or its variance; or None.
-
-    ``1411821624,cycles`` and, with a unit, ``1411821624,,cycles``: all lines must be such, cycles and instructions
-    among them.
-    """
-    lines = [x for x in head.splitlines()[:300] if x.strip() and not x.startswith("#")]
-    for separator in ",;\t|":
-        events = set()
-        for line in lines:
-            fields = _fields_of(line, separator)
-            fields = fields[1:] if _AT.match(fields[0]) else fields
-            plain = _of_old(_place(fields, separator)[1]) if fields else None
-            if plain is None:
-                break
-            events.add(normalise(plain[2]))
-        else:
-            if events & set(TIME_EVENTS) and events & set(WORK_EVENTS):
-                return separator
-    return None
-
-
-def _of_old(fields: list[str]) -> tuple[str, str, str, float, float] | None:
-    """Return count, unit, event, share of time and variance of a line of perf before 3.18; None of another line."""
-    value, *rest = fields
-    variance, running = float("nan"), float("nan")
-    if len(rest) > 2 and rest[-2].isdigit() and _PERCENT.match(rest[-1]):
-        running, rest = running_share(rest[-1]), rest[:-2]
-    if len(rest) > 1 and _VARIANCE.match(rest[-1]):
-        variance, rest = float(rest[-1].rstrip("%").replace(",", ".")), rest[:-1]
-    unit, event = ("", *rest)[-2:] if len(rest) in (1, 2) else ("", "")
-    odd_unit = unit and (not unit.isalpha() or normalise(unit) in (*TIME_EVENTS, *WORK_EVENTS))
-    if not _is_count(value) or not _EVENT.match(event) or len(rest) > 2 or odd_unit:
-        return None
-    return value, unit, event, running, variance
 
 
 def _fields_of(line: str, separator: str) -> list[str]:
@@ -139,8 +88,7 @@ def _fields_of(line: str, separator: str) -> list[str]:
 class _State:
     """What the lines read so far have in common."""
 
-    def __init__(self, report: Report, old: bool) -> None:
-        self.old = old
+    def __init__(self, report: Report) -> None:
         self.fresh = True
         self.timed: bool | None = None
         self.report = report
@@ -179,10 +127,6 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
     if len(fields) > 3 and not fields[0] and not fields[2]:
         state.report.left_out(number, "with derived metrics only, not read")
         return ""
-    if state.old:
-        if (plain := _of_old(fields)) is None:
-            return "expected a count and an event, as in the other lines"
-        return _keep(PrintedCount(number, 0, at, place, *plain), found, state, timed)
     fields = _join_decimals(fields, 0) if separator == "," else fields
     if len(fields) < 3:
         return "expected a count, a unit and an event"
@@ -205,17 +149,13 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
     if len(rest) < 2 or not rest[0].isdigit() or not _PERCENT.match(rest[1]):
         return "expected the time counted and its share behind the event"
     running, sign = running_share(rest[1]), decimal_sign_of(rest[1])
-    found.decimal_sign = found.decimal_sign or sign
-    return _keep(PrintedCount(number, 0, at, place, value, unit, event, running, variance), found, state, timed)
-
-
-def _keep(row: PrintedCount, found: PerfRows, state: _State, timed: bool) -> str:
-    """Add a count to those of the output that it belongs to; there is nothing wrong with it."""
     if state.fresh:
         found.blocks.append(PerfOutput())
         state.fresh = False
     state.timed = timed
-    found.rows.append(row._replace(block=len(found.blocks) - 1))
+    found.decimal_sign = found.decimal_sign or sign
+    block = len(found.blocks) - 1
+    found.rows.append(PrintedCount(number, block, at, place, value, unit, event, running, variance))
     return ""
 
 

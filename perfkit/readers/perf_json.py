@@ -7,16 +7,7 @@ from typing import Any
 from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.open import Opened
-from perfkit.readers.perf import (
-    NOT_COUNTED,
-    NOT_SUPPORTED,
-    PerfOutput,
-    PerfRows,
-    PrintedCount,
-    of_program,
-    perhaps_of_program,
-    samples_of_rows,
-)
+from perfkit.readers.perf import NOT_COUNTED, NOT_SUPPORTED, PerfOutput, PerfRows, PrintedCount, samples_of_rows
 from perfkit.readers.report import Dump, Report
 
 NAME = "perf-json"
@@ -26,7 +17,6 @@ _PLACES = ("cpu", "core", "cluster", "cache", "die", "socket", "node", "thread",
 # perf prints what C's %f prints: not-a-number in C's spelling, and a decimal comma under some locales.
 _BARE_NAN = re.compile(r":\s*-?(nan|inf)(?=\s*[,}])")
 _TORN = re.compile(r"(:\s*-?\d+),(\d+)(?=\s*[,}])")
-_OF_JSON = re.compile(r"[{}\"]")  # of which a torn line of perf's has some
 
 
 def recognise(head: str) -> bool:
@@ -40,7 +30,6 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     timed = fresh = False
     lines = content.lines()
     whole = content.ends_with_newline
-    printed: dict[int, str] = {}  # lines among the intervals that may be the program's
     for number, line in enumerate(lines, 1):
         written = bool(line.strip())
         line = line.strip().strip("[],") if line.strip()[:1] in "[]," else line.strip().rstrip(",]")
@@ -59,9 +48,6 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         entry = _parse(line)
         if entry is None:
             cut = number == len(lines) and not whole
-            if timed and not cut and not _OF_JSON.search(line) and perhaps_of_program(line):
-                printed[number] = line
-                continue
             report.problem(number, line, "the file ends in the middle of a line" if cut else "expected a JSON object")
             continue
         if "counter-value" not in entry:
@@ -78,7 +64,6 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         if not fresh and not found.blocks:
             found.blocks.append(PerfOutput())
         found.rows.append(row)
-    of_program(found, printed, report, "expected a JSON object")
     if not found.rows:
         raise FormatError(f"{report.file}: output of perf stat -j without a single count")
     return samples_of_rows(found, report, run)

@@ -15,8 +15,6 @@ from perfkit.readers.perf import (
     PerfRows,
     PrintedCount,
     decimal_sign_of,
-    of_program,
-    perhaps_of_program,
     running_share,
     samples_of_rows,
     without_counts,
@@ -37,12 +35,9 @@ _THREAD_LINE = re.compile(rf"^[ \t]*{_AT}{_THREAD}{_VALUE}[ \t]+{_REST}")
 # The most frequent line, without place and variance, at once.
 _PLAIN = re.compile(
     r"^[ \t]*(?P<at>\d+\.\d{9})[ \t]+(?P<value>[\d.,]*\d)[ \t]+(?P<event>[^\s\d#(<][^\s#]*)"
-    r"(?:[ \t]+#[^()\[]*)?(?:[ \t]*\([ \t]*(?P<pct>\d+[.,]\d+)%\))?[ \t]*$"
+    r"(?:[ \t]+#[^()]*)?(?:[ \t]*\([ \t]*(?P<pct>\d+[.,]\d+)%\))?[ \t]*$"
 )
-# In brackets until version 3.17, "(scaled from 66.67%)" until 2.6.38.
-_PERCENT = re.compile(r"[ \t]*(?:\((?:scaled from)?[ \t]*|\[[ \t]*)(?P<pct>\d+[.,]\d+)%[)\]][ \t]*$")
-# Before version 3.18 the share of instructions stood behind a metric on a line of its own.
-_SHARE_BELOW = re.compile(r"^[ \t]*#[^()\[]*stalled cycles per insn[ \t]*\[[ \t]*(?P<pct>\d+[.,]\d+)%\][ \t]*$")
+_PERCENT = re.compile(r"[ \t]*\([ \t]*(?P<pct>\d+[.,]\d+)%\)[ \t]*$")
 _VARIANCE = re.compile(r"[ \t]*\([ \t]*\+-[ \t]*(?P<pct>\d+[.,]\d+|-?nan)%[ \t]*\)[ \t]*$")
 _EVENT = re.compile(
     r"^(?:(?P<unit>msec|usec|nsec|ms|us|ns|sec|s|Joules|Watts|[KMGT]?i?B|[KMGT]?i?Bytes|bytes|%)[ \t]+)?"
@@ -93,7 +88,6 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     report.describes([n for n, (line, of) in enumerate(zip(lines, whole, strict=True), 1) if of.strip() and not line])
     reader = _Reader(report, threads=_by_thread(lines), begins=_first_head(lines))
     ends_whole = content.ends_with_newline
-    printed: dict[int, str] = {}  # lines among the intervals that may be the program's
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
             continue
@@ -106,11 +100,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             if not reader.found.rows and _METRIC_HEADER.match(line):
                 raise _metric_only(report)
             last = number == len(lines) and not ends_whole
-            if reader.timed and not last and _LINE.match(line) is None and perhaps_of_program(line):
-                printed[number] = line
-                continue
             report.problem(number, line, "the file ends in the middle of a line" if last else reader.why(line))
-    of_program(reader.found, printed, report, reader.why(""))
     return reader.finish(run, cut_at=0 if ends_whole else len(lines))
 
 
@@ -192,7 +182,6 @@ class _Reader:
             self._stats_for(said["what"], int(said["runs"] or 1))
             return True
         if _DERIVED.match(line) or _TOPDOWN.match(line):
-            self._share_below(number, line)
             self.report.left_out(number, "with derived metrics only, not read")
             return True
         if _ADVICE.match(line) is not None:
@@ -248,12 +237,6 @@ class _Reader:
             )
         )
         return True
-
-    def _share_below(self, number: int, line: str) -> None:
-        """Take the share of time from a line below its count, as perf printed that of instructions before 3.18."""
-        share, rows = _SHARE_BELOW.match(line), self.found.rows
-        if share is not None and rows and rows[-1].line == number - 1 and rows[-1].running == 1.0:
-            rows[-1] = rows[-1]._replace(running=running_share(share["pct"]))
 
     def _begin(self) -> None:
         if not self.found.blocks or self.found.rows:

@@ -36,7 +36,6 @@ from perfkit.readers.scales import (
     bears_scale,
     factor_of,
     is_gauge,
-    is_kilo,
     is_ratio,
     is_spread,
     is_spread_alone,
@@ -105,10 +104,6 @@ _MOST_OF_RATIO = 1000.0  # per thousand instructions
 _LENGTH = re.compile(r"second|elapsed|duration|run[ _-]?time|wall|real|took|[\[(_ ][mun]?s[\])]?$", re.IGNORECASE)
 _STAMP = re.compile(r"stamp|epoch|uptime|date|^ts$|^at$", re.IGNORECASE)
 _KILO = re.compile(r"k[ _]?(?:cycles|instr?(?:uctions?)?s?|insns?)$", re.IGNORECASE)
-_AXIS = {"c": "cycles", "i": "instructions"}
-_OF_USER = re.compile(r"u[ _]?(?:cycles|instr?(?:uctions?)?s?|insns?)$|.*[_:]u$", re.IGNORECASE)
-_COPY = re.compile(r"(.+)\.[1-9]\d?$")
-_RESCALED = re.compile(r"[kKMG][ _]?(?P<of>cycles|instr?(?:uctions?)?s?|insns?)$", re.IGNORECASE)
 _FAR = 3.0  # times the longest step: stamps that began elsewhere
 _SAME_CLOCK = 0.7  # of the logarithm: a core's clock varies by less than twice
 _LARGE = 1e5  # counts that are never the same by chance
@@ -512,7 +507,6 @@ def _with_parts(runs: np.ndarray, grid: Grid) -> np.ndarray:
 
 
 def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
-    every = keys
     keys = {k: i for k, i in keys.items() if k in ("run", "place", "interval", "at", "seconds")}
     rest = [i for i in range(len(grid.names)) if i not in keys.values()]
     if "interval" in keys and not _may_number(grid, keys["interval"]):
@@ -527,9 +521,6 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     elif unnamed:
         raise FormatError(f"{report.file}: column {unnamed[0] + 1} has no name; every event needs one")
     dates = date_columns(grid, [*rest, *(keys[k] for k in ("at", "seconds") if k in keys)], report)
-    if grid.n_rows > 2 and not grid.parts and any((np.diff(column) < 0).all() for column in dates.values()):
-        report.note("rows from the last to the first; put in the order of their dates")
-        return _wide(grid.take(np.arange(grid.n_rows)[::-1]), every, report, run)
     keys = {k: i for k, i in keys.items() if i not in dates}
     rest = [i for i in rest if i not in dates]
     of_keys = numbers(grid, [keys[k] for k in ("interval", "at", "seconds") if k in keys], report)
@@ -541,11 +532,6 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     text = [grid.names[i] for i in rest if i not in values]
     if text:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
-    if not dates and (clocks := [n for n in text if is_name_of_clock(n) and not is_name_of_length(n)]):
-        report.note(
-            f"caution: {', '.join(clocks)} may tell the time in a form that is not read; write it in seconds, or as in "
-            "2026-11-27T10:00:01, if it does: without it the lengths of intervals are not known"
-        )
     grid, values = _scaled(_plain_names(grid, report), values, report)
     values = _drop_ratios(grid, values, report)
     series = _series(grid, keys)
@@ -596,24 +582,10 @@ def _plain_names(grid: Grid, report: Report) -> Grid:
 
 def _scaled(grid: Grid, values: dict[int, np.ndarray], report: Report) -> tuple[Grid, dict[int, np.ndarray]]:
     """Multiply out what the names of columns scale by (``cycles (M)``)."""
-    values = _without_rescaled(grid, values, report)
-    kilo = [grid.names[i] for i in values if _KILO.match(grid.names[i])]
-    sure = (
-        bool(kilo)
-        and not any(normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS) for i in values)
-        and all(_is_in_thousands(grid.names[i], v) for i, v in values.items() if grid.names[i] in kilo)
-    )
-    of = scaled_beside if sure or any(bears_scale(grid.names[i]) for i in values) else scaled
+    of = scaled_beside if any(bears_scale(grid.names[i]) for i in values) else scaled
     found = {i: of(grid.names[i]) for i in values}
     found = {i: f for i, f in found.items() if f[1] != 1.0}
-    doubted = [i for i in found if is_kilo(grid.names[i]) and not _is_in_thousands(grid.names[i], values[i])]
-    found = {i: f for i, f in found.items() if i not in doubted}
-    kilo += [grid.names[i] for i in doubted]
-    if sure:
-        kilo = [n for n in kilo if not is_kilo(n)]
-        found |= {i: (_AXIS[n[1:].lstrip(" _")[0].lower()], 1e3) for i in values if (n := grid.names[i]) in kilo}
-    elif kilo:
-        _refuse_without_axes(grid, values, kilo, report)
+    if kilo := [grid.names[i] for i in values if _KILO.match(grid.names[i])]:
         report.note(
             f"caution: {', '.join(kilo)} may be thousands, or what the kernel did, and are read as they stand; if they "
             "are thousands, call them 'cycles (K)' and the like"
@@ -624,41 +596,6 @@ def _scaled(grid: Grid, values: dict[int, np.ndarray], report: Report) -> tuple[
     report.note(f"columns that name a scale, multiplied out: {told}")
     names = tuple(found[i][0] if i in found else n for i, n in enumerate(grid.names))
     return replace(grid, names=names, matrix=None), {i: v * found[i][1] if i in found else v for i, v in values.items()}
-
-
-def _is_in_thousands(name: str, column: np.ndarray) -> bool:
-    """Whether a column ``kcycles`` holds thousands, and not what the kernel did: by its capital, or its fractions."""
-    known = column[np.isfinite(column)]
-    return name[0] == "K" or bool(2 * np.count_nonzero(known % 1) > len(known))
-
-
-def _refuse_without_axes(grid: Grid, values: dict[int, np.ndarray], kilo: list[str], report: Report) -> None:
-    """Refuse a table whose only time and work are columns that may be thousands, or what the kernel did."""
-    axes = {normalise(grid.names[i]) for i in values} & {*TIME_EVENTS, *WORK_EVENTS}
-    if not axes and not report.asked.axes and not any(_OF_USER.match(grid.names[i]) for i in values):
-        raise FormatError(
-            f"{report.file}: {', '.join(kilo)} may be thousands, or what the kernel did; call them 'cycles (K)' or "
-            "'cycles:k' and the like, or name them (time_event=, work_event=; in a shell --time-event, --work-event)"
-        )
-
-
-def _without_rescaled(grid: Grid, values: dict[int, np.ndarray], report: Report) -> dict[int, np.ndarray]:
-    """Leave out columns of time or work that hold another one in thousands or millions (``kcycles`` by ``cycles``)."""
-    axes = {normalise(grid.names[i]): i for i in values if normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS)}
-    again = {}
-    for i in values:
-        of = _RESCALED.match(grid.names[i])
-        whole = axes.get(_AXIS[of["of"][0].lower()]) if of else None
-        if whole is None or grid.names[i] in report.asked.axes:
-            continue
-        for factor in (1e3, 1e6, 1e9):
-            off = np.abs(values[i] * factor - values[whole])
-            there = np.isfinite(off)
-            if there.any() and values[whole][there].max() > factor and bool((off <= factor)[there].all()):
-                again[i] = f"{grid.names[i]} ({grid.names[whole]} in units of {factor:,.0f})"
-    if again:
-        report.note(f"columns that repeat another in a larger unit, left out: {', '.join(again.values())}")
-    return {i: v for i, v in values.items() if i not in again}
 
 
 def _series(grid: Grid, keys: dict[str, int]) -> np.ndarray:
@@ -696,24 +633,17 @@ def _by_time(series: np.ndarray, at: np.ndarray | None) -> np.ndarray:
 
 def _is_numbering(grid: Grid, i: int) -> bool:
     """Whether a column counts up by one."""
-    values = _whole_numbers(grid, i)
-    return values is not None and bool(len(values) and values[0] in (0, 1) and (np.diff(values) == 1).all())
+    if not is_number(grid.columns[i]):
+        return False
+    values = as_float(grid.columns[i])
+    return bool(len(values) and values[0] in (0, 1) and (np.diff(values) == 1).all())
 
 
 def _may_number(grid: Grid, i: int) -> bool:
     """Whether a column can be the number of the interval: whole where it is called so, else counting up by one."""
     if grid.names[i].lower() != "interval":
         return _is_numbering(grid, i)
-    values = _whole_numbers(grid, i)
-    return values is not None and bool((values % 1 == 0).all())
-
-
-def _whole_numbers(grid: Grid, i: int) -> np.ndarray | None:
-    """Return a column of numbers, also of digits beside a word that stood in a row left out; None of another."""
-    if is_number(grid.columns[i]):
-        return as_float(grid.columns[i])
-    cells = as_text(grid.columns[i])
-    return np.array(cells, dtype="float64") if cells and all(c and c.isdecimal() for c in cells) else None
+    return is_number(grid.columns[i]) and bool((as_float(grid.columns[i]) % 1 == 0).all())
 
 
 def _settle_columns(grid: Grid, values: dict[int, np.ndarray], report: Report) -> dict[int, str]:
@@ -721,11 +651,8 @@ def _settle_columns(grid: Grid, values: dict[int, np.ndarray], report: Report) -
     names: dict[int, str] = {}
     first: dict[str, int] = {}
     copies: dict[str, int] = {}
-    twice = {m[1] for n in grid.names if (m := _COPY.match(n)) and m[1] in grid.names}
-    of_pandas = any(normalise(n) in (*TIME_EVENTS, *WORK_EVENTS) for n in twice)  # calls them cycles and cycles.1
     for i in list(values):
-        copy = _COPY.match(grid.names[i])
-        name = copy[1] if of_pandas and copy and copy[1] in twice else grid.names[i]
+        name = grid.names[i]
         if name not in first:
             first[name] = i
             names[i] = name

@@ -46,10 +46,6 @@ _SCALED_BESIDE = re.compile(
     r"^(?P<name>.*[^\s_.])(?:[ _.](?P<unit>[kKMG]|[Mm]io|Tsd|mln|millions?|bn|billions?|thousands?)|"
     r"[ _]x?(?P<power>1e[369]|10\^[369]))$"
 )
-_SCALED_BEFORE = re.compile(
-    r"^(?P<unit>[kKMG])(?P<name>(?:branch|cache|l1|L1|llc|LLC|l2|l3|dTLB|dtlb|iTLB|itlb|tlb|page|context|stall|uops|"
-    r"loads|stores|misses|mem|refs|references)(?:[^a-z].*|e?s(?:[^a-z].*)?|ed.*)?)$"
-)
 # "all counts in thousands", "unit: M", "x1000"; not "10 million rows".
 _SAID = re.compile(
     r"(?<!\d)(?<!\d[ _])\b(?:thousands|millions|billions|tausend(?:er)?|millionen|milliers)\b|\bin\s+1[,. ]?000|"
@@ -115,19 +111,9 @@ def scaled(name: str) -> tuple[str, float]:
 
 
 def scaled_beside(name: str) -> tuple[str, float]:
-    """Return `scaled` of a column beside one of time or work that bears its scale (``cycles_G``, ``Gcycles``)."""
-    if bears_scale(name):
-        return scaled(name)
-    if (before := _SCALED_BEFORE.match(name.strip())) is not None:
-        return before["name"], factor_of(before["unit"])
-    match = _SCALED_BESIDE.match(name.strip())
+    """Return `scaled` of a column beside one of time or work that bears its scale behind its name (``cycles_G``)."""
+    match = None if bears_scale(name) else _SCALED_BESIDE.match(name.strip())
     return scaled(name) if match is None else (match["name"], factor_of(match["unit"] or match["power"]))
-
-
-def is_kilo(name: str) -> bool:
-    """Whether a column's name begins with a k that may mean thousands, or what the kernel did (``kbranches``)."""
-    before = _SCALED_BEFORE.match(name.strip())
-    return before is not None and before["unit"] == "k"
 
 
 def bears_scale(name: str) -> bool:

@@ -1,11 +1,10 @@
 """Rows of a table that sum up its other rows (Total, mean, geomean): no intervals of their own."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from perfkit.readers.grid import Grid, as_float, as_text, is_number
 from perfkit.readers.report import Report
@@ -30,19 +29,16 @@ _BESIDE = re.compile(
 )
 _FEWEST, _MOST = 3, 10_000
 _NEAR = 1e-9
-_FOOTER = 20  # rows at the end of a large table, in which totals and means may stand
 _LARGE = 1e4  # means of counts that are right to the last digit by no accident
 
 
 def without_summaries(grid: Grid, report: Report) -> Grid:
     """Return a table without the rows that its text calls a total or a mean, or that are the sum of all others.
 
-    In tables of more rows than people look through, only the last rows are asked whether they sum up the others.
+    Nobody sums up a table of more rows than people look through; larger ones are taken as they are.
     """
-    if grid.n_rows < 2:
+    if not 2 <= grid.n_rows <= _MOST:
         return grid
-    if grid.n_rows > _MOST:
-        return _without_footer(grid, report)
     texts = (as_text(c) for c in grid.columns if not is_number(c))
     labels = next((t for t in texts if any(c is not None for c in t)), [None] * grid.n_rows)
     called = [i for i, label in enumerate(labels) if label is not None and _CERTAIN.fullmatch(label)]
@@ -58,56 +54,6 @@ def without_summaries(grid: Grid, report: Report) -> Grid:
             "an interval; if it is a total, call it Total or take it out"
         )
     return _left_out(grid, drop, labels, report)
-
-
-def _without_footer(grid: Grid, report: Report) -> Grid:
-    """Return a large table without the last rows that their text calls a total or a mean, or the last that is a sum."""
-    n, labels = grid.n_rows, dict[int, str | None]()
-    for column in [c for c in grid.columns if isinstance(c, pa.ChunkedArray) and not is_number(c)][:1]:
-        labels = dict(enumerate(as_text(column.slice(n - _FOOTER)), n - _FOOTER))
-    called = {i for i, label in labels.items() if label is not None and _CERTAIN.fullmatch(label)}
-    drop = called | ({i for i, label in labels.items() if label and _BESIDE.fullmatch(label)} if called else set())
-    words = {label for i, label in labels.items() if i in drop}
-    if drop != set(range(n - len(drop), n)) or _stand_before(grid, words, n - len(drop)):
-        drop = set()  # a footer is the last rows, and no function's name
-    if len(drop) < _FOOTER and _ends_with_sum(grid, n - len(drop)):
-        drop.add(n - len(drop) - 1)
-    return _left_out(grid, drop, labels, report)
-
-
-def _stand_before(grid: Grid, words: set[str | None], stop: int) -> bool:
-    """Whether rows before ``stop`` are called by one of some words, too: then these name what was measured."""
-    column = next((c for c in grid.columns if isinstance(c, pa.ChunkedArray) and not is_number(c)), None)
-    if column is None or not words:
-        return False
-    return bool(words & set(as_text(column.slice(0, stop).unique())))
-
-
-def _ends_with_sum(grid: Grid, stop: int) -> bool:
-    """Whether the last of the rows before ``stop`` is the sum of all others in two columns of counts, and in all."""
-    found = 0
-    for name, column in zip(grid.names, grid.columns, strict=True):
-        if not is_number(column) or _orders(name):
-            continue
-        values = as_float(column)[:stop]
-        last = values[-1]
-        if not abs(2 * last - values.sum()) <= _NEAR * abs(last):
-            if np.isfinite(values).all() and not _even(values):
-                return False
-            continue
-        found += bool(last > 0)
-    return found > 1
-
-
-def without_total(grid: Grid, report: Report) -> Grid:
-    """Return a profile's table without a first or last row that holds the sum of all others, whatever it is called.
-
-    A function may be called ``total``: its name alone is no reason.
-    """
-    rows = list(range(grid.n_rows))
-    drop = {i for i in {0, grid.n_rows - 1} if grid.n_rows >= _FEWEST and _is_sum_of_others(grid, i, rows)}
-    labels = as_text(grid.columns[0]) if drop else []
-    return _left_out(grid, drop if len(drop) == 1 else set(), labels, report)
 
 
 def without_named_summaries(grid: Grid, columns: list[int], event: int, count: int, report: Report) -> Grid:
@@ -180,15 +126,13 @@ def _levels_above(held: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
     return [level for level in held.index if same(2 * held.loc[level], held.sum())]
 
 
-def _left_out(
-    grid: Grid, drop: set[int], labels: Sequence[str | None] | Mapping[int, str | None], report: Report
-) -> Grid:
+def _left_out(grid: Grid, drop: set[int], labels: Sequence[str | None], report: Report) -> Grid:
     if not drop:
         return grid
     keep = np.ones(grid.n_rows, dtype=bool)
     keep[sorted(drop)] = False
     lines = np.asarray(grid.lines)
-    named = ", ".join(dict.fromkeys(str((labels[i] if labels else "") or f"line {lines[i]}") for i in sorted(drop)))
+    named = ", ".join(dict.fromkeys(str(labels[i] or f"line {lines[i]}") for i in sorted(drop)))
     report.left_out(lines[~keep].tolist(), f"with sums of the others, left out ({named[:80]})", "rows")
     return grid.only(keep)
 

@@ -14,7 +14,6 @@ from perfkit.names import counted
 from perfkit.readers.grid import as_text, find_header, numbers, read_grid
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
-from perfkit.readers.summary_rows import without_total
 
 NAME = "vtune"
 TITLE = "VTune hw-events report (CSV)"
@@ -41,7 +40,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         if above:
             report.left_out(above, "before the table, not read")
     data = _with_commas(b"\n" * before + data[start:], report)
-    grid = without_total(read_grid(data, report), report)
+    grid = read_grid(data, report)
     events = {i: m for i, n in enumerate(grid.names) if (m := _EVENT.match(n)) is not None}
     own = {i: m for i, m in events.items() if (m["kind"] or "Self").lower() == "self"}
     if len(own) < len(events):
