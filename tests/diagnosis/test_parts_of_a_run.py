@@ -51,9 +51,9 @@ static char from[1 << 20], to[1 << 20];
 __attribute__((noipa)) long few(const char *x, long n) { long s = 0; for (long i = 0; i < n; i++) s += x[i]; return s; }
 int main(void) {
     long s = 0;
-    for (int k = 0; k < 4000; k++) {
+    for (int k = 0; k < 12000; k++) {
         __builtin_memcpy(to, from, sizeof to + (k & 1) - 1);
-        s += few(to, 10000) + compare(&k, &k);
+        s += few(to, 6000) + compare(&k, &k);
     }
     printf("%ld\\n", s);
 }

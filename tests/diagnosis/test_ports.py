@@ -74,7 +74,7 @@ def test_a_multiplication_from_memory_is_no_store():
 def test_atomic_operations_without_a_figure_have_none():
     program = compiled("kinds", KINDS, "-O2")
     with pytest.warns(PerfkitWarning, match="no table knows ADD_RM64_R64/m/lock"):
-        result = pk.Gus(pk.Microarchitecture.load("golden_cove")).run(Tracer().run(program, "atomics"))
+        result = pk.Gus(pk.Microarchitecture.load("ice_lake")).run(Tracer().run(program, "atomics"))
     said = [in_words(result, group)[0] for group in result.program.groups]
     assert not [each for each in said if " for 0 cycles" in each or " for 1 cycles" in each]
 

@@ -235,7 +235,7 @@ BESIDE = """
 __attribute__((noipa)) double divide(double k) { ONCE ONCE ONCE ONCE ONCE ONCE ONCE ONCE ONCE ONCE return k; }
 int main(void) {
     double s = 0;
-    for (long i = 0; i < 8000000; i++) s += divide(1.5);
+    for (long i = 0; i < 24000000; i++) s += divide(1.5);
     printf("%g\\n", s);
 }
 """

@@ -16,7 +16,7 @@ from perfkit.plots.cpi_stack import BASE_COLOUR
 from perfkit.plots.style import AREA_COLOURS
 from perfkit.scoring.evidence import COMPONENTS
 
-KNOWN = {"branchy": "uncertain", "pointer-chase": "supported", "divider": "supported"}
+KNOWN = {"branchy": "supported", "pointer-chase": "supported", "divider": "supported"}
 
 
 def leaves(*shares: list[float]) -> Forest:

@@ -109,7 +109,7 @@ def test_damaged_files_of_our_own_are_listed_and_the_others_used(tmp_path):
     (tmp_path / "1.parquet").write_bytes(cut[: len(cut) // 2])
     fleet = open_samples(tmp_path)
     assert fleet.files["status"].tolist() == ["failed", "failed", "used", "used"]
-    assert fleet.files["reason"].str.contains("cannot be read").tolist() == [True, True, False, False]
+    assert fleet.files["reason"].str.contains("cannot be read|is empty").tolist() == [True, True, False, False]
     assert "2 of 4 files could not be read (0.parquet, 1.parquet)" in fleet.summary()
     assert pk.Spire().fit(fleet).to_frame().equals(pk.Spire().fit(fleet.to_samples()).to_frame())
     stored = pk.open_samples(tmp_path, store=tmp_path / "store", memory=False).files

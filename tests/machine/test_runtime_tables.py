@@ -122,7 +122,7 @@ def test_stronger_layers_change_what_was_looked_up():
 
 
 @needs_llvm_mca
-@pytest.mark.parametrize("code", ["f0480101", "f3a4", "8fe878a2c120"])  # lock add, rep movsb, AMD's XOP
+@pytest.mark.parametrize("code", ["f00fc70f", "f3a4", "8fe878a2c120"])  # lock cmpxchg8b, rep movsb, AMD's XOP
 def test_what_llvm_only_seems_to_know_stays_a_guess(code):
     with pytest.warns(PerfkitWarning, match="llvm-mca has no figures of locked or repeated instructions, or of ext"):
         found = Microarchitecture.load("skylake_x").coverage(trace_of(code))

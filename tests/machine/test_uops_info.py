@@ -93,7 +93,7 @@ def test_overrides_beat_it(xml):
     ("text", "message"),
     [
         (XML[:900], "cut short"),
-        ("<root/>", "no measurement of SKX or CLX or SKL among its 0 instructions"),
+        ("<root/>", "no measurement of SKX, CLX or SKL among its 0 instructions"),
         ("not xml", "not uops.info's"),
         (XML.replace("SKX", "NHM"), "among its 3 instructions"),
     ],

@@ -260,7 +260,7 @@ def test_a_chase_over_pages_in_l2_waits_for_the_tlb_and_for_l2(pages, resource):
     assert result.cycles / pages == pytest.approx(core.value(resource) + core.value("L2_latency"), rel=0.01)
 
 
-@pytest.mark.parametrize("name", ["zen5", "zen4", "golden_cove"])
+@pytest.mark.parametrize("name", ["zen5", "raptor_cove", "alder_lake_p"])
 def test_independent_loads_of_many_pages_wait_for_the_walkers(name):
     """A walk per load, and so many at a time; measured on Zen 5 with 8,295 pages: 8.3 cycles each, simulated 10."""
     core = Microarchitecture.load(name)

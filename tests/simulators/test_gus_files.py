@@ -91,7 +91,7 @@ def test_a_truncated_file_is_refused(saved, tmp_path, keep):
     data = saved.read_bytes()
     cut = tmp_path / "cut.gus"
     cut.write_bytes(data[: keep if keep >= 1 or keep == 0 else int(keep * len(data))])
-    with pytest.raises(FormatError, match=r"cut\.gus: expected a saved Gus result; it "):
+    with pytest.raises(FormatError, match=r"cut\.gus: expected a saved Gus result; (it |the file is empty$)"):
         GusResult.load(cut)
 
 
