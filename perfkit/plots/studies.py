@@ -241,7 +241,7 @@ def plot_importance(importance: "Importance", ax: Any = None) -> Any:
     )  # fmt: skip
     ax.set_yticks(places, frame.index)
     held_out = f"held-out score {importance.score:.3f} +- {importance.spread:.3f}"
-    ax.set_xlabel(f"importance for {importance.target} to a random forest (share; {held_out})")
+    ax.set_xlabel(f"importance for {importance.target} to a random forest\n(share; {held_out})")
     if importance.caveat:
         ax.set_title(_broken(importance.caveat, ax.figure), fontsize=9)
     if not frame[["mdi", "permutation", "permutation_spread"]].to_numpy().any():

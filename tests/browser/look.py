@@ -153,8 +153,9 @@ def operate_all(page: Any) -> None:
             handle.press("ArrowRight")
             page.wait_for_timeout(200)
     for figure in page.locator(f"{output} svg.svg-figure").all():
-        if figure.locator("rect.bar").count() > 1:
-            figure.locator("rect.bar").nth(1).click(force=True)
+        bars = [bar for bar in figure.locator("rect.bar").all() if _has_area(bar)]  # nobody clicks a bar of 0
+        if len(bars) > 1:
+            bars[1].click(force=True)
             page.wait_for_timeout(300)
     for row in (".pk-listing tbody tr:nth-child(3)", ".pk-tree-svg g:nth-of-type(4)"):
         for one in page.locator(f"{output} {row}").all():
@@ -162,6 +163,12 @@ def operate_all(page: Any) -> None:
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
     page.mouse.move(0, 0)
     page.wait_for_timeout(2500)
+
+
+def _has_area(bar: Any) -> bool:
+    """Whether a bar has a width and a height."""
+    box = bar.bounding_box()
+    return box is not None and min(box["width"], box["height"]) >= 1
 
 
 def _commit(page: Any, button: Any) -> None:

@@ -211,7 +211,8 @@ class StudyExplorer(Explorer):
             figures.axis(scales["x"], "left", grid_lines="none"),
             figures.axis(scales["y"], "bottom", "mean decrease in impurity (share)"),
         ]
-        margin = {"left": 110, "right": 12, "top": 6, "bottom": 46}
+        longest = max(map(len, self.features), default=0)  # in capitals of a wide font
+        margin = {"left": min(max(110, 10 * longest + 12), 200), "right": 12, "top": 6, "bottom": 46}
         figure = figures.figure([self._ranked], axes, height=90 + 30 * len(self.features), margin=margin)
         self._rank_note = widgets.HTML()
         shown = [widgets.HTML('<div class="pk-title">What decides, to a random forest</div>'), figure, self._rank_note]
