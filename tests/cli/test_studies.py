@@ -47,7 +47,7 @@ def test_dry_run_counts_and_estimates_and_measures_nothing(study, tmp_path):
 def test_run_show_and_export(study, tmp_path):
     done = invoke("study", "run", study, "--folder", tmp_path / "out", "--output", tmp_path / "t.csv", "--jobs", 1)
     assert done.exit_code == 0, done.output
-    # Whether they settle is the machine's affair (tests/collectors/microbenchmark asks): a Zen 5's clock moved too much.
+    # Whether they settle is the machine's affair (tests/collectors/microbenchmark asks): a Zen 5's clock moved.
     told = re.search(r"2 configurations: (\d) settled, (\d) measured but never settled, 0 failed", done.output)
     assert told, done.output
     assert sum(map(int, told.groups())) == 2
