@@ -21,7 +21,7 @@ from perfkit.errors import FormatError, of_extra
 from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
 from perfkit.scoring.dag_gus import group
-from perfkit.simulators.gus.diff import in_the_object
+from perfkit.simulators.gus.diff import HOLDS, in_the_object
 from perfkit.simulators.gus.files import load_result
 from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
 from perfkit.simulators.gus.mispredicted import branch_ticks
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from perfkit.trace.trace import Trace
 
 WEIGHT = 2.0
-_LITTLE = 0.05  # a resource that brings less, made twice as good, is not said to hold a function back
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
 LEAST = 0.01  # a smaller speedup is no bottleneck
 _CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all: no other one can be hotter
@@ -434,7 +433,7 @@ class Diagnosis(Summarised):
         Each hides behind the others: made twice as good alone, none brings 5 %. Two of those that are busiest, or
         cost most; three or four where no two bring it.
         """
-        if self.gain >= _LITTLE:
+        if self.gain >= HOLDS:
             return None
         known = self._gains.keys()
         used, causes = self.result.occupancy(), self.causes()
@@ -445,7 +444,7 @@ class Diagnosis(Summarised):
         found = sensitivity(self.result.settings, self.result.trace, (WEIGHT,), names, pairs=True)
         most = int(np.argmax(found.speedup[:, -1]))
         gain = float(found.speedup[most, -1])
-        if gain >= _LITTLE:
+        if gain >= HOLDS:
             return Together(found.resources[most], gain)
         return self._several([*names, *(name for name in _FETCHING if name in known and name not in names)])
 
@@ -459,11 +458,11 @@ class Diagnosis(Summarised):
             return self.result.cycles / replace(self.result.settings, core=core).run(self.result.trace).cycles - 1
 
         left, best = names, gain(names)
-        if best < _LITTLE:
+        if best < HOLDS:
             return None
         for name in reversed(names):
             rest = [other for other in left if other != name]
-            if rest and gain(rest) >= max(_LITTLE, _MOST * best):
+            if rest and gain(rest) >= max(HOLDS, _MOST * best):
                 left = rest
         return Together(tuple(left), gain(left)) if len(left) <= _SEVERAL else None
 
@@ -637,7 +636,7 @@ class Diagnosis(Summarised):
             hangs = f"{top['causality']:.0%} of what delays it hangs on {where}"
         else:
             hangs = f"most of {'that' if at['held'] >= _HELD else 'its time'} is at {where}"
-        if gain < _LITTLE:
+        if gain < HOLDS:
             return (
                 f"Nothing dominates {name}: the best single resource, made twice as good, would make it "
                 f"{1 + gain:.2f} times as fast ({self._words(resource)[0]}); {hangs}"

@@ -416,17 +416,22 @@ def inquiry(limit=1000):
     return _Inquiry(Target("/nowhere"), "", "zen4", 1.0, limit, lambda _: None, Ahead("zen4", print))
 
 
-@pytest.mark.parametrize(("length", "taken"), [(40, False), (900, True)])
-def test_a_part_that_ends_at_once_is_an_inner_call_of_a_recursion(monkeypatch, length, taken):
-    """It explains 113 instructions of 180 million cycles, and nothing says that these are not alike."""
-    trace = pk.datasets.load("traces/correlation-v5-small").head(length)
+def from_the_middle(trace, monkeypatch):
+    """Return an inquiry, and the part that it takes of a call whose recording from the middle on is this trace."""
     asked = inquiry()
     asked.unseen = []
     monkeypatch.setattr(asked, "_tracer", lambda *_: trace)
     monkeypatch.setattr("perfkit.diagnosis.why.few", lambda _: False)
     monkeypatch.setattr("perfkit.diagnosis.why._half_done", lambda *_: 0.1)
     monkeypatch.setattr("perfkit.diagnosis.why._seen", lambda *_: 1.0)
-    found = asked._steady(object(), object())
+    return asked, asked._steady(object(), object())
+
+
+@pytest.mark.parametrize(("length", "taken"), [(40, False), (900, True)])
+def test_a_part_that_ends_at_once_is_an_inner_call_of_a_recursion(monkeypatch, length, taken):
+    """It explains 113 instructions of 180 million cycles, and nothing says that these are not alike."""
+    trace = pk.datasets.load("traces/correlation-v5-small").head(length)
+    _, found = from_the_middle(trace, monkeypatch)
     assert (found is not None) == taken
 
 
@@ -434,13 +439,7 @@ def test_the_end_of_a_call_is_not_compared_with_the_whole_of_it(monkeypatch):
     """A recording from the middle of a call ends with it, and has room: seven times too slow, said the comparison."""
     trace = pk.datasets.load("traces/correlation-v5-small").head(900)
     trace = dataclasses.replace(trace, provenance=dataclasses.replace(trace.provenance, complete=True, stopped=""))
-    asked = inquiry()
-    asked.unseen = []
-    monkeypatch.setattr(asked, "_tracer", lambda *_: trace)
-    monkeypatch.setattr("perfkit.diagnosis.why.few", lambda _: False)
-    monkeypatch.setattr("perfkit.diagnosis.why._half_done", lambda *_: 0.1)
-    monkeypatch.setattr("perfkit.diagnosis.why._seen", lambda *_: 1.0)
-    found = asked._steady(object(), object())
+    asked, found = from_the_middle(trace, monkeypatch)
     assert found.instruction_count == trace.instruction_count
     timed = [CallTimes(np.full(9, 1e6), 9, 0, (1.0,), 0.0, False, "", 1.0)]
     measured, why_not = asked._measured(timed, Calls(0, 1), found, "", pk.Microarchitecture.load("zen4"))

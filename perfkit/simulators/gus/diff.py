@@ -42,7 +42,7 @@ _CUT = "was cut after"
 _ASKED = 5  # lines that only the slower run has, which is simulated without each of the costliest
 _NAMED = 3  # lines that were rewritten, of which the summary tells
 LEAST = 0.01  # speedup below which a resource is no bottleneck
-_HOLDS = 0.05  # speedup from which a resource is said to hold a run back, as in `perfkit why`
+HOLDS = 0.05  # speedup, by twice the capacity, from which a resource is said to hold a run back
 
 
 class Line(NamedTuple):
@@ -214,7 +214,7 @@ class GusDiff(Tabled):
         found = []
         for column in ("speedup_a", "speedup_b"):
             best = self.resources[column].idxmax()
-            found.append(self.resources["resource"][best] if self.resources[column][best] >= _HOLDS else "")
+            found.append(self.resources["resource"][best] if self.resources[column][best] >= HOLDS else "")
         return found[0], found[1]
 
     def changed_line(self) -> "pd.Series | None":
