@@ -67,7 +67,8 @@ class Cachegrind:
     def run(self, command: Sequence[str], *, workload: str | None = None, keep: str | Path | None = None) -> Samples:
         """Run a command under cachegrind (some 50 times slower than alone) and return its functions' samples.
 
-        ``keep`` is where cachegrind's output file is copied to. What the command prints is discarded.
+        ``workload`` is what to call the run (by default by its program), ``keep`` where cachegrind's output file is
+        copied to. What the command prints is discarded.
 
         Raises
         ------

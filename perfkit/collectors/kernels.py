@@ -83,6 +83,8 @@ class Kernel:
         Whether it has a function ``setup()`` to call first.
     file : Path
         The file that was compiled; text lies in one of this object's own.
+    command : tuple of str
+        The words that compiled it.
     """
 
     path: Path

@@ -94,6 +94,8 @@ class Dag:
             Elements a node works on: above 1 it is a vector instruction.
         bytes
             Bytes of an element.
+        name
+            What to call it.
 
         Examples
         --------

@@ -115,6 +115,15 @@ class Tracer:
     def run(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> Trace:
         """Run a program, or a Python script, and record the calls of one function of it, or of a library it loads.
 
+        Parameters
+        ----------
+        binary : str or Path
+            The program (x86-64, Linux), or the script.
+        function : str
+            The function, as its source or its symbol names it.
+        arguments : sequence of str
+            The program's words.
+
         Raises
         ------
         DataError, FormatError
@@ -136,7 +145,8 @@ class Tracer:
 
         Of a function with parallel loops (OpenMP) the bodies of these loops are recorded, in every thread, while one
         of its wanted calls runs; of another function, such as a thread's own, the wanted calls of each thread. The
-        limit is that of one thread. OpenMP starts as many threads as ``OMP_NUM_THREADS`` says.
+        limit is that of one thread. OpenMP starts as many threads as ``OMP_NUM_THREADS`` says. `binary`, `function` and
+        `arguments` are those of `run`.
 
         Raises
         ------

@@ -130,7 +130,7 @@ class Bottlenecks:
         """Return what is known of each row of rates (counts per cycle; columns: events of the simulated PMU).
 
         Where events are missing, every row is completed in ``ways`` ways (`perfkit.fitters.bottlenecks.alike`) and
-        judged in all of them.
+        judged in all of them. Unless ``decide``, it is left open which missing event would decide most.
         """
         arrays = _arrays(rates)
         classes = classes_of(self.core)

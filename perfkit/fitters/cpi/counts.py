@@ -66,7 +66,7 @@ class CpiCounts:
 
     @classmethod
     def from_samples(cls, samples: Samples, events: Iterable[str] | None = None) -> "CpiCounts":
-        """Take the counts out of samples whose time is cycles and whose work is instructions.
+        """Take the counts of `events` (by default all) out of samples whose time is cycles and work is instructions.
 
         Events that are missing in more than a tenth of the intervals are left out; then intervals in which any count
         is missing, or cycles or instructions are zero. Every such loss is told in ``left_out``.

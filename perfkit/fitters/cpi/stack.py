@@ -78,7 +78,7 @@ class CpiStack(Settings):
     aggregate : int
         Sum so many consecutive intervals first. Longer intervals have less noise and narrow the bracket on some data.
     folds, placebos, resamples, block : int
-        Cross-validation folds; shuffles of the placebo; bootstrap resamples (0: none); intervals a bootstrap block.
+        Cross-validation folds; shuffles of the placebo; bootstrap resamples (0: none); intervals per bootstrap block.
     level : float
         Coverage of the bootstrap intervals.
     seed : int
@@ -221,7 +221,7 @@ class CpiFit(Summarised):
     r2 : CpiR2
         In sample, under random and under blocked cross-validation.
     placebos : array
-        In-sample R2 with shuffled counts, one a shuffle.
+        In-sample R2 with shuffled counts, one per shuffle.
     bracket : CpiBracket
         The base by both forms.
     adjusted_r2, rmse, f, p : float
@@ -231,13 +231,15 @@ class CpiFit(Summarised):
     penalty_draws, component_draws : DataFrame
         Block-bootstrap draws, one row per resample.
     block : int
-        Intervals a bootstrap block in fact.
+        Intervals per bootstrap block, as it was drawn.
     alpha : float
         The lasso's price (0 otherwise).
     warnings : tuple of str
         What the reader should know, in words.
     verdict : CpiVerdict
         Whether the data support this stack.
+    source : CpiCounts
+        All intervals and events that were given: `perfkit.CpiFit.refit` goes back to them.
 
     Examples
     --------

@@ -304,9 +304,10 @@ class SpireModel(Summarised):
     def rank_each(
         self, fleet: Fleet, by: str | Sequence[str], *, bootstrap: int = 200, level: float = 0.95, seed: int = 0
     ) -> FleetRankings:
-        """Rank the events of every group of a fleet that shares the values of some labels, in one pass over its files.
+        """Rank the events of every group of a fleet that shares the values of the labels `by`, in one pass over it.
 
-        The spread is over ``bootstrap`` draws of machines, since the samples of one machine are alike.
+        The spread, at ``level``, is over ``bootstrap`` draws of machines (with ``seed``), since the samples of one
+        machine are alike.
 
         Raises
         ------
@@ -354,7 +355,7 @@ class SpireModel(Summarised):
     ) -> "Axes":
         """Draw an event's roofline (by default the first one's) with samples; return the axes.
 
-        See `perfkit.plots.spire.plot_roofline` for the other settings.
+        The samples are those of `training` and `analysed`; see `perfkit.plots.spire.plot_roofline` for `how` else.
         """
         for given in (training, analysed):
             if given is not None:

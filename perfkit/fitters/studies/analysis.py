@@ -265,6 +265,8 @@ class Analysis(_Strict):
         Of the pictures.
     output : str, optional
         Folder of the results, relative to the analysis file.
+    folder : Path
+        What `input` is relative to: the analysis file's folder.
 
     Examples
     --------

@@ -163,6 +163,8 @@ def _predicted(dag: NodeSource) -> bool:
 def rescheduler(dag: NodeSource, scheduler: DagScheduler) -> Callable[..., ExtendedRoofline]:
     """Return a function of the core's parameters that schedules a DAG anew and returns its roofline (for views).
 
+    `dag` stays as it is; whatever is not given keeps its value in the core of `scheduler`.
+
     Examples
     --------
     >>> from perfkit import Dag
