@@ -21,6 +21,7 @@ from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
 from perfkit.collectors.tracer.lines import Loaded, annotate, is_system
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.files import existing
 from perfkit.trace.code import Provenance
 from perfkit.trace.threads import BARRIERS, ThreadTraces
 from perfkit.trace.trace import Trace
@@ -126,6 +127,8 @@ class Tracer:
 
         Raises
         ------
+        MissingFileError
+            When there is no such file.
         DataError, FormatError
             When the file is no program that can be traced, has no such function (with the nearest names), never calls
             it, or crashes in it.
@@ -155,7 +158,7 @@ class Tracer:
         SettingError
             With `callees`, of a function that starts parallel loops.
         """
-        home = self.library or binary
+        home = existing(self.library or binary)
         loops = [] if _script(home) else ElfFile(home).loops(function)
         elf, symbol = self._checked(binary, loops[0] if loops else function)
         arguments = [str(word) for word in arguments]
@@ -184,8 +187,8 @@ class Tracer:
             raise SettingError(
                 f"{script}: of a Python script, name the library that it loads (library), and pin nothing"
             )
-        elf = ElfFile(self.library if script else binary)
-        home = ElfFile(self.library) if self.library else elf
+        elf = ElfFile(existing(self.library if script else binary))
+        home = ElfFile(existing(self.library)) if self.library else elf
         symbol = home.function(function)
         if not elf.is_program and not script:
             raise DataError(f"{binary} is a library, not a program; load it with compile_kernel or trace a program")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, SettingError
+from perfkit.names import listed
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, mode_cautions, normalise, other_core
 from perfkit.samples.table import Samples, expect_samples
@@ -238,8 +239,11 @@ def clocks_among(events: Sequence[str]) -> list[str]:
 
 
 def _unknown_event(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"unknown event {name!r}: no event but those of time and work was counted"
     near = closest(name, known) or list(known[:3])
-    return f"unknown event {name!r}; did you mean {', '.join(near)}? There are {len(known)}."
+    others = f" ({len(known)} events were counted)" if len(known) > len(near) else ""
+    return f"unknown event {name!r}; did you mean {listed(near, last='or')}?{others}"
 
 
 def _rows_of(samples: Samples, index: pd.MultiIndex) -> pd.DataFrame:
