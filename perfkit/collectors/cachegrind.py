@@ -34,7 +34,7 @@ class Cachegrind:
     at_least : int
         Functions of fewer instructions are left out (and how many, in the notes): their ratios are noise.
     l1_penalty, ll_penalty, branch_penalty : float
-        Cycles a miss costs in the estimate.
+        Cycles per miss in the estimate.
     i1, d1, ll : str
         The simulated caches as ``size,ways,line`` in bytes. Fixed, not the host's, so that others can repeat a run.
     valgrind : str

@@ -61,7 +61,7 @@ _NOISE = 1.1  # what estimates of counters that took turns may be off by
 _SHARED = 0.95  # of the time: an event counted for less was scaled up
 # What the kernel counts as cache-misses on processors whose generic event is none of the last level.
 _CACHE_MISSES = {"amd": "L2", "arm": "L1D"}
-_IDLE = 1e7  # cycles a second; cores run at a thousand million and more
+_IDLE = 1e7  # cycles per second; cores run at a thousand million and more
 
 
 def facts(samples: Samples) -> dict[str, str]:
@@ -183,7 +183,7 @@ def idle(samples: Samples) -> str:
     if not rate < _IDLE:
         return ""
     return (
-        f"hardly anything ran: {rate:.3g} cycles a second, under 1 % of a core's clock. The counts are of an idle "
+        f"hardly anything ran: {rate:.3g} cycles per second, under 1 % of a core's clock. The counts are of an idle "
         "machine or of a program that waits, and shares of its cycles explain nothing of its time"
     )
 

@@ -175,7 +175,7 @@ def test_any_text_is_a_value(refused, command, data):
         ("gus fig1a --flags=-O2", "--flags has no effect on a trace"),
         ("gus fig1a -- 5", "arguments (5) go with --source FILE"),
         ("gus f.c --arguments 5 -- 6", "not by both"),
-        ("cpi d.txt --events nothere", "unknown event 'nothere': no event but those of time and work was counted"),
+        ("cpi dump.txt --events nothere", "unknown event 'nothere': no event but those of time and work was counted"),
         ("gate folder.html", "there is no file 'folder.html' to gate (it is a folder)"),
         ("compare folder.html", "no file folder.html (it is a folder): expected a C or C++ file"),
         ("trace folder.html -f f", "folder.html: expected a file, found a folder"),

@@ -465,7 +465,7 @@ def test_an_idle_machine_is_not_explained(tmp_path):
     idle = "\n".join(",".join([at, str(int(n) // 10_000), *rest]) for at, n, *rest in lines)
     path.write_text(idle + "\n")
     found = pk.explore(path)
-    assert "hardly anything ran: 1.35e+05 cycles a second" in found.headline
+    assert "hardly anything ran: 1.35e+05 cycles per second" in found.headline
     assert "largest part" not in found.headline
     assert found.quality[0].startswith("hardly anything ran")
     assert "hardly anything ran" not in str(pk.explore(dump(tmp_path, "app.csv")).report())

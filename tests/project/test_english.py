@@ -27,6 +27,8 @@ BANNED = {
     r"\ban? (bar|page|column|colour|panel|lane|task|experiment|interval) an? "
     r"(group|run|cycle|weight|worker|configuration|point|event)\b": "one ... per",
     r"\b(cycles|uops|bytes|instructions|flops) an? (cycle|instruction|event|iteration|call|link)(?= *[.,;:)\"])": "per",
+    r"(?<!many )(?<!which )\b(cycles|uops|bytes|loads|stores|accesses|numbers|variants|branches|misses|samples) an? "
+    r"(second|minute|link|event|sample|iteration|access|node|worker)\b(?! (has|of|takes|may))": "per",
     r"\bin silence\b": "silently",
     r"\bgoes on where it (was|stopped)\b": "resumes where it stopped",
     r"\b[Ww]here from\b": "its source",
@@ -86,6 +88,7 @@ def test_no_banned_phrase():
         "bars, a colour a weight",
         "3 cycles an iteration.",
         "threads; 0 for one a processor",
+        "45 million samples a second",
         "watch each run for so many seconds",
         "{n:,} empty place(s) where",
     ],

@@ -69,10 +69,10 @@ class Rule:
 RULES = (
     Rule("pipeline width", "uops", "front_end", 1.0, "of the width of the front end used"),
     Rule("pipeline width", "retired.3+", "", 1.0, "of cycles retired three uops or more"),
-    Rule("taken branches", "branches.taken", "taken_branches", 1.0, "of the taken branches a cycle"),
+    Rule("taken branches", "branches.taken", "taken_branches", 1.0, "of the taken branches per cycle"),
     Rule("mispredicted branches", "branch-misses", "misprediction_penalty", 1.0, "of cycles would restart, one by one"),
     Rule("L1 latency", "mem-loads", "L1_latency", 0.1, "tenths of loads under way in L1"),
-    Rule("load ports", "l1.accesses", "", 0.5, "of two L1 accesses a cycle"),
+    Rule("load ports", "l1.accesses", "", 0.5, "of two L1 accesses per cycle"),
     Rule("store forwarding", "store-forwards", "store_forward_latency", 1.0, "of cycles in forwarding, one by one"),
     Rule("store forwarding", "store-forwards.blocked", "blocked_store_forward_latency", 1.0, "in blocked forwarding"),
     Rule("L2", "l2.hits", "L2_latency", 0.5, "of cycles in hits of L2, two at once"),
@@ -94,7 +94,7 @@ RULES = (
     Rule("line fill buffers", "full.line_fill_buffers", "", 0.1, "tenths of accesses waiting for one"),
     Rule("line fill buffers", "occupancy.misses", "line_fill_buffers", 1.0, "of the fill buffers used"),
     Rule("schedulers", "full.scheduler", "", 1.0, "of cycles they were full"),
-    Rule("store ports", "mem-stores", "", 1.0, "stores a cycle"),
+    Rule("store ports", "mem-stores", "", 1.0, "stores per cycle"),
     Rule("instruction latency", "exec.0", "", 0.5, "of cycles nothing began"),
     Rule("instruction latency", "occupancy.scheduler", "rob", 1.0, "of the window waits to begin"),
 )

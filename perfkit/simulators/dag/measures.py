@@ -307,7 +307,7 @@ class Schedule(Summarised):
         if not cycles:
             return math.nan
         used = self.elements(kind) / (cycles * self.peak(kind))
-        # A divider slower than one a cycle takes a division beside an addition and a multiplication at once, and then
+        # A divider slower than one per cycle takes a division beside an addition and a multiplication at once, and then
         # none for long: in that cycle more begins than the peak, which is its mean.
         slow = kind in ("comp", "D") and self.n_nodes("D") and self.core.throughput("D") < 1
         return min(used, 1.0) if slow else used

@@ -1,6 +1,6 @@
 /* The clock of the measuring process: core cycles without hardware counters, and whether a neighbour was busy.
 
-   A chain of dependent 32-bit multiplications of two registers takes the same whole number of cycles a link on every
+   A chain of dependent 32-bit multiplications of two registers takes the same whole number of cycles per link on every
    core (3; 5 on Intel's small cores) and no core shortens it: a window between two such chains that agree within 2 %
    is timed in cycles. A busy neighbour on the core's other thread does not slow a chain, and takes up to half of the
    throughput. So a probe is timed as well: independent additions and vector multiplications, two to one, which use up
