@@ -27,7 +27,7 @@ BANNED = {
     r"\ban? (bar|page|column|colour|panel|lane|task|experiment|interval) an? "
     r"(group|run|cycle|weight|worker|configuration|point|event)\b": "one ... per",
     r"\b(cycles|uops|bytes|instructions|flops) an? (cycle|instruction|event|iteration|call|link)(?= *[.,;:)\"])": "per",
-    r"(?<!many )(?<!which )\b(cycles|uops|bytes|loads|stores|accesses|numbers|variants|branches|misses|samples) an? "
+    r"(?<!many )(?<!which )\b(cycles|uops|bytes|loads|stores|accesses|numbers|variants|branches|samples) an? "
     r"(second|minute|link|event|sample|iteration|access|node|worker)\b(?! (has|of|takes|may))": "per",
     r"\bin silence\b": "silently",
     r"\bgoes on where it (was|stopped)\b": "resumes where it stopped",

@@ -122,8 +122,8 @@ class BlockPredictions(Tabled):
         if len(self.table) == 1 and len(told) == 1:
             row = told.iloc[0]
             text = (
-                f"{row['looped']:.2f} cycles per iteration looped ({row['looped_bottleneck']}), {row['unrolled']:.2f} per copy "
-                f"unrolled ({row['unrolled_bottleneck']}) on {self.core} (simulated)"
+                f"{row['looped']:.2f} cycles per iteration looped ({row['looped_bottleneck']}), {row['unrolled']:.2f} "
+                f"per copy unrolled ({row['unrolled_bottleneck']}) on {self.core} (simulated)"
             )
             return text + (f"; guessed: {row['guessed']}" if row["guessed"] else "")
         causes = told["looped_bottleneck"].value_counts(normalize=True)[:4]

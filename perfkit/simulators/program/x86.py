@@ -43,8 +43,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     decoded = decode(code)
     n = len(decoded)
     found = [forms(form_name(i)) for i in decoded]
-    second = fused_pairs(code, decoded, core)
-    copies = fused_copies(code, decoded, core)
+    second, copies = fused_pairs(code, decoded, core), fused_copies(code, decoded, core)
     groups = tuple(core.ports)
     number = {name: k for k, name in enumerate(groups)}
     at_load = _load_groups(forms)
