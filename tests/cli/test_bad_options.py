@@ -203,7 +203,7 @@ def test_any_text_is_a_value(refused, command, data):
         ("study run s.yaml --dry-run -o t.csv", "--output has no effect with --dry-run"),
         ("dag run triad --no-relax --top 3", "--top has no effect with --no-relax"),
         ("dag run triad -f f", "leave it out"),
-        ("dag run triad -- 5", "arguments (5) are of functions and programs"),
+        ("dag run triad -- 5", "arguments (5) are for functions and programs"),
         ("dag run f.c --sizes 5 -- 7", "sizes stand for N in the arguments"),
         ("lab none.ipynb --folder here", "no notebook"),
         ("lab empty.ipynb", "empty.ipynb: expected a Jupyter notebook; the file is empty"),

@@ -330,7 +330,7 @@ class SpireModel(Summarised):
             expect_samples(samples, "SpireModel.update")
         self._check_axes(samples)
         if not self.summaries:
-            raise SettingError("this model was saved by an older perfkit, without what an update needs: train it anew")
+            raise SettingError("this model was saved by an older perfkit, without what an update needs: train it again")
         both = merge_events(self.summaries, _summaries(samples, self.settings))
         kind = joint_kind({*kinds_of(self.kind), *kinds_of(samples.kind)})
         return _model(both, self.time_event, self.work_event, kind, self.settings)
