@@ -179,6 +179,10 @@ def test_any_text_is_a_value(refused, command, data):
         ("gate folder.html", "there is no file 'folder.html' to gate (it is a folder)"),
         ("compare folder.html", "no file folder.html (it is a folder): expected a C or C++ file"),
         ("trace folder.html -f f", "folder.html: expected a file, found a folder"),
+        (
+            "analyse a.yaml --input random.bin",
+            "random.bin: expected a CSV table; it cannot be read: damaged",
+        ),
         ("trace null.c -f f -- 5", "null.c: expected source text; found binary data"),
         ("dag run null.c -f f -- 5", "null.c: expected source text; found binary data"),
         ("gate twice.yaml", "twice.yaml, line 3, column 3: not YAML: the key 'a' stands there twice"),

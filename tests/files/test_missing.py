@@ -22,6 +22,7 @@ TAKERS = {
     "areas": lambda path: pk.Areas.load().extended(path),
     "a study": Study.from_yaml,
     "an analysis": Analysis.from_yaml,
+    "the table of an analysis": lambda path: pk.Analysis(input=(str(path),)).run(),
     "a trace": pk.Trace.load,
     "a DAG": pk.Dag.load,
     "why": pk.why,
