@@ -21,6 +21,7 @@ BANNED = {
     r"\b[Mm]end the file\b": "fix the file",
     r"\bAs it is\"": "Reset to baseline",
     r"\b[Cc]lick on (a|the) column": "Click a column header",
+    r"\bby a column's head\b": "Click a column header to sort",
     r"\bwaiting is not counted\b": "CPU time",
     r"\b[Oo]ne (row|column|roofline|line|file|process) an? (run|event|interval|sample|file|core)\b": "per",
     r"\b[Oo]ne (row|column|line) an? (version|decision|measure|stack|node|pass|CPU|count|launch|use|fault)\b": "per",
