@@ -3,8 +3,12 @@
 A regression (`perfkit.CpiStack`) asks one program's intervals what each event costs, and needs intervals that differ.
 Here a forest goes from shares of capacity to the shares of cycles, learnt on simulated runs whose exact stack is known:
 one row of counts is enough. How far its trees are apart says how far the stack is off.
+
+What was not counted is not zero: such rows are completed as for `perfkit.Bottlenecks.explain`
+(`perfkit.fitters.bottlenecks.alike`), and how far apart the stacks of their ways are counts as the trees' distance does.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from perfkit.fitters.bottlenecks.alike import Completed
 from perfkit.fitters.bottlenecks.explanation import rows_of_run
 from perfkit.fitters.bottlenecks.features import needed
 from perfkit.fitters.bottlenecks.forest import Forest
@@ -109,7 +114,7 @@ def telling(component: str, core: Microarchitecture) -> tuple[str, ...]:
 
 def stacks_of(
     forest: Forest,
-    x: NDArray[np.float32],
+    parts: Iterable[Completed],
     cpi: NDArray[np.float64],
     runs: list[str],
     missing: list[str] | None = None,
@@ -120,8 +125,8 @@ def stacks_of(
     ----------
     forest : Forest
         Its outputs are the roots of the shares of cycles; its levels go from the trees' spread to the distance.
-    x : (runs, features) float32
-        As `perfkit.fitters.bottlenecks.features.matrix` gives them.
+    parts : iterable of Completed
+        The features of all runs, each in one way or in several.
     cpi : (runs,) float64
         Cycles per instruction.
     runs : list of str
@@ -129,7 +134,9 @@ def stacks_of(
     missing : list of str, optional
         For each run, the components of which no telling event was counted; by default nothing is missing.
     """
-    shares, spread = shares_of(forest, x)
+    shares, spread = np.zeros((len(runs), len(forest.outputs))), np.zeros(len(runs))
+    for part in parts:
+        shares[part.rows], spread[part.rows] = shares_in_ways(forest, part)
     distance = np.interp(spread, *forest.levels)
     lacks = np.array(missing or [""] * len(runs), dtype=object)
     verdict = np.where(distance <= SUPPORTED, "supported", np.where(distance <= UNCERTAIN, "uncertain", "unsupported"))
@@ -139,19 +146,35 @@ def stacks_of(
     return pd.DataFrame({**found, "distance": distance, "missing": lacks, "verdict": verdict})
 
 
+def shares_in_ways(forest: Forest, part: Completed) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the shares of cycles (rows, outputs), the mean of all ways, and the mean distance from them (rows,).
+
+    The distance is that of every tree in every way, so that events that were not counted widen it as far as they matter.
+    """
+    rows, ways = part.x.shape[:2]
+    each = np.array(list(forest.each(part.x.reshape(rows * ways, -1))))
+    shares = (_combined(each).reshape(rows, ways, -1) * part.weight[:, :, None]).sum(axis=1)
+    wholes = _whole(each).reshape(len(each), rows, ways, -1)
+    away = 0.5 * np.abs(wholes - shares[None, :, None]).sum(axis=3)
+    return shares, (away * part.weight).sum(axis=2).mean(axis=0)
+
+
 def shares_of(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the shares of cycles (rows, outputs), and the mean distance of the single trees from them (rows,).
+    """Return `shares_in_ways` of rows of which everything is known, (rows, features)."""
+    return shares_in_ways(forest, Completed.of(x))
+
+
+def _combined(each: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shares from the roots that the trees predict, (trees, rows, outputs).
 
     Of the trees' roots the median is taken, output by output, so that few trees far off do not count; where all medians
     are zero (each tree names something else), the mean.
     """
-    each = np.array(list(forest.each(x)))
     median = np.median(each, axis=0)
-    shares = _whole(np.where(median.any(axis=1, keepdims=True), median, each.mean(axis=0)))
-    return shares, np.mean([0.5 * np.abs(_whole(value) - shares).sum(axis=1) for value in each], axis=0)
+    return _whole(np.where(median.any(axis=1, keepdims=True), median, each.mean(axis=0)))
 
 
 def _whole(roots: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return shares from their roots, with the sum of 1."""
     squares = np.square(roots)
-    return np.asarray(squares / squares.sum(axis=1, keepdims=True))
+    return np.asarray(squares / squares.sum(axis=-1, keepdims=True))
