@@ -5,7 +5,7 @@ Here a forest goes from shares of capacity to the shares of cycles, learnt on si
 one row of counts is enough. How far its trees are apart says how far the stack is off.
 
 What was not counted is not zero: such rows are completed as for `perfkit.Bottlenecks.explain`
-(`perfkit.fitters.bottlenecks.alike`), and how far apart the stacks of their ways are counts as the trees' distance does.
+(`perfkit.fitters.bottlenecks.alike`), and how far the stacks of these ways are apart counts, too.
 """
 
 from collections.abc import Iterable
@@ -149,7 +149,7 @@ def stacks_of(
 def shares_in_ways(forest: Forest, part: Completed) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the shares of cycles (rows, outputs), the mean of all ways, and the mean distance from them (rows,).
 
-    The distance is that of every tree in every way, so that events that were not counted widen it as far as they matter.
+    The distance is that of every tree in every way: events that were not counted widen it as far as they matter.
     """
     rows, ways = part.x.shape[:2]
     each = np.array(list(forest.each(part.x.reshape(rows * ways, -1))))
