@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import perfkit as pk
-from perfkit.fitters.bottlenecks.features import NAMES, matrix, rule_scores, unused
+from perfkit.fitters.bottlenecks.features import NAMES, matrix, rule_scores, ruled_out
 from perfkit.fitters.bottlenecks.features import features as shares
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.machine.classes import CLASSES, class_of, classes_of
@@ -301,7 +301,7 @@ def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bo
     What an earlier, stopped call has made for the same runs is read again.
     """
     name: Any = hashlib.sha256(
-        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 2])
+        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 3])
     )
     name = name.hexdigest()
     path = FOLDER / "league.parts" / f"{name[:16]}.npy"
@@ -318,7 +318,7 @@ def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bo
 
 def _credits(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return credits and votes: the forest predicts the credits' roots, which span fewer orders of magnitude."""
-    roots, votes = forest.predict(x, unused(x, OUTPUTS))
+    roots, votes = forest.predict(x, ruled_out(x, OUTPUTS))
     return np.square(roots), votes
 
 

@@ -24,6 +24,7 @@ _SHARES = (
 )  # fmt: skip
 _LINE = 64.0
 _UNUSED = 0.005  # of its capacity, by every one of its events: a class below does not hold a program back
+_FULL = 0.97  # of a capacity: all else together makes a program faster by the rest at most, one part in thirty
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,16 @@ RULES = (
     Rule("instruction latency", "exec.0", "", 0.5, "of cycles nothing began"),
     Rule("instruction latency", "occupancy.scheduler", "rob", 1.0, "of the window waits to begin"),
 )
+# Class -> the feature that is the share of a capacity in use: it can reach 1, and no more. Other shares are of what
+# single events would take one by one, of cycles in which a buffer was full, or of entries.
+CAPACITIES = {
+    "pipeline width": "pipeline width: uops",
+    "taken branches": "taken branches: branches.taken",
+    "L2": "lines from L2",
+    "L3": "lines from L3",
+    "memory bandwidth": "memory bandwidth: lines.memory",
+    **{name: f"{name}: ports" for name in PORTS},
+}
 # Rates that are sums of counted ones.
 SUMS = {
     "lines.memory": ("l3.misses", "l3.prefetch-misses"),
@@ -258,13 +269,20 @@ def features_of(name: str) -> tuple[str, ...]:
     return (*(rule.name for rule in RULES if rule.of == name), *ports, *forwards)
 
 
-def unused(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Return which classes a row does not use at all, by events that were all counted, (rows, names)."""
-    found = np.zeros((len(x), len(names)), dtype=np.bool_)
+def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return which classes cannot hold a row back most, whatever was learnt, (rows, names).
+
+    Those of which a row uses nothing, by events that were all counted; and, where a capacity is full (`CAPACITIES`),
+    all classes of which none is: a program that uses 97 % of the memory's bandwidth is no more than 3 % faster with
+    anything else.
+    """
+    found, full = (np.zeros((len(x), len(names)), dtype=np.bool_) for _ in range(2))
     for k, name in enumerate(names):
         mine = x[:, [NAMES.index(feature) for feature in features_of(name)]]
         found[:, k] = (mine < _UNUSED).all(axis=1) & (mine >= 0).any(axis=1)
-    return found
+        if name in CAPACITIES:
+            full[:, k] = x[:, NAMES.index(CAPACITIES[name])] >= _FULL
+    return found | (full.any(axis=1, keepdims=True) & ~full)
 
 
 def _busiest(

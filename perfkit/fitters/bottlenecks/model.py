@@ -15,7 +15,7 @@ from perfkit import datasets
 from perfkit.errors import DataError
 from perfkit.fitters.bottlenecks.alike import completed, deciding
 from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed
-from perfkit.fitters.bottlenecks.features import NAMES, features, known, needed, unused
+from perfkit.fitters.bottlenecks.features import NAMES, features, known, needed, ruled_out
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.fitters.bottlenecks.names import Named, matched
 from perfkit.fitters.bottlenecks.stacks import LearntStacks, stacks_of, telling
@@ -143,7 +143,7 @@ class Bottlenecks:
         for part in completed(known(arrays, self.core), ways):
             n, k = part.x.shape[:2]
             flat = part.x.reshape(n * k, -1)
-            roots, votes = self.forest.predict(flat, unused(flat, tuple(outputs)))
+            roots, votes = self.forest.predict(flat, ruled_out(flat, tuple(outputs)))
             each = part.weight[:, :, None] * np.eye(len(outputs))[votes.argmax(axis=1)].reshape(n, k, -1)
             first[part.rows] = each.sum(axis=1)
             for into, values in ((credit, np.square(roots)), (probability, self.forest.probability(votes))):
