@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from league import METHODS, OUTPUTS, forest_of, masked, table, x_of
+from league import METHODS, OUTPUTS, credits_and_votes, forest_of, masked, said_first, table, x_of
 
 import perfkit as pk
 from perfkit import SimulatedPmu
@@ -135,7 +135,7 @@ def answers(rows: pd.DataFrame) -> pd.DataFrame:
     credit = rows.reindex(columns=[f"credit:{of}" for of in OUTPUTS]).fillna(0.0).to_numpy(dtype=float)
     told["Gus"] = [OUTPUTS[k] for k in credit.argmax(axis=1)]
     told["extended roofline"] = rows["roofline"].fillna("")
-    orders = {"Bottlenecks": forest_of(before).predict(x_of(rows))[0]}
+    orders = {"Bottlenecks": said_first(*credits_and_votes(forest_of(before), x_of(rows)))}
     orders |= {name: method(before, rows) for name, method in METHODS.items()}
     for name, order in orders.items():
         told[name] = [OUTPUTS[k] for k in masked(rows, order).argmax(axis=1)]
