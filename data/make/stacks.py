@@ -4,8 +4,9 @@ Everything is simulated. Run from the repository's root, after data/make/pmu_run
 
 - ``python data/make/stacks.py table``: distance from the exact stack, kernels held out (five folds, all runs of a
   kernel or program in one): half the sum of absolute differences over the CPI;
-- ``python data/make/stacks.py nested``: why the median of the trees, and leaves of two runs: for each of these folds,
-  mean and median, leaves of three and of two, on further folds of its training kernels alone, then on the fold itself;
+- ``python data/make/stacks.py nested``: why the shares nearest to the trees', and leaves of two runs: for each of these
+  folds, mean, median and nearest, leaves of three and of two, on further folds of its training kernels alone, then on
+  the fold itself;
 - ``python data/make/stacks.py regression``: beside `perfkit.CpiStack` on data/pmu, run by run;
 - ``python data/make/stacks.py missing``: with events missing, of the kernels of one fold: as if what was not counted
   were below every threshold, and completed by the simulated runs of the other folds;
@@ -13,8 +14,8 @@ Everything is simulated. Run from the repository's root, after data/make/pmu_run
   data/bottlenecks/stacks.npz.
 
 A forest goes from shares of capacity to the roots of the shares of cycles, which span orders of magnitude. Its size is
-that of `perfkit.Bottlenecks`' forest; nothing was fitted to the scores of the corpus. The median of the trees and the
-size of the leaves were chosen on further folds within the training kernels.
+that of `perfkit.Bottlenecks`' forest; nothing was fitted to the scores of the corpus. The way in which the trees are
+put together and the size of the leaves were chosen on further folds within the training kernels.
 """
 
 import hashlib
@@ -40,7 +41,7 @@ from perfkit.scoring.evidence import COMPONENTS
 
 OUTPUTS = ("base", *COMPONENTS)
 TREES, LEAF, BINS = 30, 2, 40
-CHOICES = [(leaf, how) for leaf in (3, 2) for how in ("mean", "median")]
+CHOICES = [(leaf, how) for leaf in (3, 2) for how in ("mean", "median", "nearest")]
 Table = NDArray[np.float64]
 
 
@@ -107,8 +108,11 @@ def choices(train: pd.DataFrame, test: pd.DataFrame) -> Table:
     x, exact, found = x_of(test), exact_shares(test), []
     for leaf in dict.fromkeys(leaf for leaf, _ in CHOICES):
         forest = forest_of(train, leaf)
-        squares = np.square(forest.predict(x)[0])
-        found.append(distance(squares / squares.sum(axis=1, keepdims=True), exact))
+        each = np.array(list(forest.each(x)))
+        mean, median = each.mean(axis=0), np.median(each, axis=0)
+        for roots in (mean, np.where(median.any(axis=1, keepdims=True), median, mean)):
+            squares = np.square(roots)
+            found.append(distance(squares / squares.sum(axis=1, keepdims=True), exact))
         found.append(distance(shares_of(forest, x)[0], exact))
     return np.array(found)
 

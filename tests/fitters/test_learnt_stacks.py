@@ -126,7 +126,7 @@ def test_events_that_were_not_counted_are_not_taken_for_nothing(simulated, left,
     for run in KNOWN:
         shares = found.loc[run, ["base", *COMPONENTS]].astype(float) / found.loc[run, "cpi"]
         off = sum(abs(shares[part] - value) for part, value in exact_parts(run).items()) / 2
-        assert off <= found.loc[run, "distance"] + 0.12, (run, off)
+        assert off <= found.loc[run, "distance"] + 0.15, (run, off)
         assert off <= 0.08 or found.loc[run, "verdict"] != "supported"
 
 

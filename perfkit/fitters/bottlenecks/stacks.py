@@ -37,6 +37,7 @@ CLASSES_OF = {
     "full buffers": ("reorder buffer", "load buffer", "store buffer", "line fill buffers"),
 }
 _LINES = 4
+_HALVINGS = 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,9 +154,9 @@ def shares_in_ways(forest: Forest, part: Completed) -> tuple[NDArray[np.float64]
     """
     rows, ways = part.x.shape[:2]
     each = np.array(list(forest.each(part.x.reshape(rows * ways, -1))))
-    shares = (_combined(each).reshape(rows, ways, -1) * part.weight[:, :, None]).sum(axis=1)
-    wholes = _whole(each).reshape(len(each), rows, ways, -1)
-    away = 0.5 * np.abs(wholes - shares[None, :, None]).sum(axis=3)
+    wholes = _whole(each)
+    shares = (_nearest(wholes).reshape(rows, ways, -1) * part.weight[:, :, None]).sum(axis=1)
+    away = 0.5 * np.abs(wholes.reshape(len(each), rows, ways, -1) - shares[None, :, None]).sum(axis=3)
     return shares, (away * part.weight).sum(axis=2).mean(axis=0)
 
 
@@ -164,14 +165,28 @@ def shares_of(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float6
     return shares_in_ways(forest, Completed.of(x))
 
 
-def _combined(each: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return shares from the roots that the trees predict, (trees, rows, outputs).
+def _nearest(wholes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return, of all shares with the sum of 1, those nearest to the trees' on average, from (trees, rows, outputs).
 
-    Of the trees' roots the median is taken, output by output, so that few trees far off do not count; where all medians
-    are zero (each tree names something else), the mean.
+    The mean distance from the trees is the least where every share is the same quantile of what the trees say of it:
+    the one at which they sum to 1. It lies near the median, so that few trees far off do not count.
     """
-    median = np.median(each, axis=0)
-    return _whole(np.where(median.any(axis=1, keepdims=True), median, each.mean(axis=0)))
+    ordered = np.sort(wholes, axis=0)
+    rows = np.arange(wholes.shape[1])
+    low, high = np.zeros(len(rows)), np.full(len(rows), len(wholes) - 1.0)
+
+    def at(place: NDArray[np.float64]) -> NDArray[np.float64]:
+        below = np.floor(place).astype(np.int64)
+        above = np.minimum(below + 1, len(wholes) - 1)
+        part = (place - below)[:, None]
+        return np.asarray(ordered[below, rows] * (1.0 - part) + ordered[above, rows] * part)
+
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        less = at(middle).sum(axis=1) < 1.0
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    found = at(0.5 * (low + high))
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def _whole(roots: NDArray[np.float64]) -> NDArray[np.float64]:
