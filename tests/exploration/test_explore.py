@@ -18,9 +18,9 @@ from perfkit.cli.main import app
 from perfkit.cli.pages.answer import of_cpi, of_exploration, of_spire, page
 from perfkit.errors import FormatError, PerfkitError, SettingError
 from perfkit.exploration import exploration
-from perfkit.exploration.facts import processor_of
 from perfkit.exploration.methods import Tried
 from perfkit.samples.events import mode_cautions
+from perfkit.samples.processors import processor_of
 from tests.results.examples import EXAMPLES
 
 DIALECTS = Path(__file__).parents[1] / "readers" / "dialects"

@@ -11,6 +11,7 @@ from perfkit.errors import DataError, SettingError
 from perfkit.names import listed
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, mode_cautions, normalise, other_core
+from perfkit.samples.processors import generic_misses
 from perfkit.samples.table import Samples, expect_samples
 
 # Events that count elapsed time or finished work once more. As regressors they explain everything and say nothing.
@@ -86,7 +87,8 @@ class CpiCounts:
                 "use samples.with_axes('cycles', 'instructions'); without them there is no CPI."
             )
         chosen, notes = _choose_events(samples, events)
-        notes += [f"{told}." for told in mode_cautions(samples.time_event, samples.work_event, chosen)]
+        cautions = mode_cautions(samples.time_event, samples.work_event, chosen)
+        notes += [f"{told}." for told in [*cautions, *generic_misses(samples, chosen)]]
         wide = samples.to_wide()
         cycles = wide[samples.time_event].to_numpy(dtype="float64")
         work = wide[samples.work_event].to_numpy(dtype="float64")
