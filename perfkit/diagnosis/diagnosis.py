@@ -14,9 +14,9 @@ import numpy as np
 from perfkit.collectors.profile.hot import HotFunction, too_few
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
-from perfkit.collectors.tracer.stubs import MARK
 from perfkit.diagnosis import words
 from perfkit.diagnosis.ports import in_words
+from perfkit.diagnosis.standing import beside, foreign, places, standing
 from perfkit.errors import FormatError, of_extra
 from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from perfkit.simulators.gus.causality import Causality
-    from perfkit.trace.trace import Trace
 
 WEIGHT = 2.0
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
@@ -161,32 +160,6 @@ class Opinion:
     method: str
     says: str
     agrees: bool | None = None
-
-
-def places(trace: "Trace") -> list[str]:
-    """Return where each static instruction is: ``file:line``, or its address as objdump prints it.
-
-    A linkage stub (PLT) is where the call that leads to it is.
-    """
-    code, addresses = trace.code, trace.object_addresses().tolist()
-    each = ((code.file[k], int(code.line[k]), addresses[k]) for k in standing(trace))
-    return [f"{Path(name).name}:{line}" if line else f"{address:#x}" for name, line, address in each]
-
-
-def standing(trace: "Trace") -> list[int]:
-    """Return the static instruction at whose place each is told: itself; of a linkage stub the call that leads to it.
-
-    Nobody wrote a stub, and what is waited for there is the callee's, or the call before.
-    """
-    code, found = trace.code, list(range(trace.code.instruction_count))
-    stubs = [k for k in found if code.function[k].endswith(MARK)]
-    for block in sorted({int(code.block[k]) for k in stubs}):
-        at = np.flatnonzero(trace.stream == block)
-        before = np.bincount(trace.stream[at[at > 0] - 1])
-        if len(before):
-            call = int(code.block_start[int(before.argmax()) + 1]) - 1
-            found = [call if int(code.block[k]) == block and code.line[call] else k for k in found]
-    return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -547,7 +520,8 @@ class Diagnosis(Summarised):
 
         Columns: place (``file:line``, or the address as objdump prints it), file, line, function, causality (share of
         what delays the run), time (share of the cycles), cause (the largest of the time), held (share of the cycles
-        that the bottleneck, or a resource of its group, takes there), source_line.
+        that the bottleneck, or a resource of its group, takes there), library (functions of libraries that have a good
+        part of that, called from there; one a line), source_line.
         """
         pd = of_extra("pandas")
 
@@ -578,6 +552,10 @@ class Diagnosis(Summarised):
             ]
         else:
             found["held"] = [float(row[mine].sum()) / max(1, self.result.ticks) for row in by_cause]
+        weights = self.responsible.shares + table["time"].to_numpy()
+        libraries = foreign(self.result.trace)
+        here = [first[tuple(row)] for row in found[keys].itertuples(index=False)]
+        found["library"] = ["\n".join(beside(code, at[libraries[at]], weights, weights[at].sum())) for at in here]
         found["source_line"] = [self._text(f, n) for f, n in zip(found["file"], found["line"], strict=True)]
         return found.sort_values(["causality", "time"], ascending=False, kind="stable").reset_index(drop=True)
 
@@ -601,6 +579,8 @@ class Diagnosis(Summarised):
         said = str(row["place"]) + (f" ({textwrap.shorten(row['source_line'], 60)})" if row["source_line"] else "")
         said += f" in {words.brief(named_as(row['function']))}" if not row["line"] and row["function"] else ""
         names = [words.brief(name) for name in inlined_from(self.result.trace, row["file"], row["line"])]
+        called = [words.brief(name) for name in row["library"].split("\n") if name]
+        said += f", in {listed(called[:2])}, which it calls" if called else ""
         return said + (f", with code inlined from {textwrap.shorten(', '.join(names[:2]), 80)}" if names else "")
 
     def headline(self) -> str:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.profile.hot import Profile
-from perfkit.diagnosis.diagnosis import Diagnosis, Opinion, standing
+from perfkit.diagnosis.diagnosis import Diagnosis, Opinion
 from perfkit.diagnosis.noise_curves import NONE
+from perfkit.diagnosis.standing import standing
 from perfkit.errors import PerfkitError
 from perfkit.machine.core import Microarchitecture
 from perfkit.names import listed

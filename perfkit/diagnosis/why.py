@@ -25,17 +25,19 @@ from perfkit.collectors.profile.watched import STOPPED
 from perfkit.collectors.tracer.cloner import Refusal
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.lines import places_of
 from perfkit.collectors.tracer.stubs import callers
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import ALL, Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle, share_of, windows_of
-from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured, places
+from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
 from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.sources import built, called_kernel, is_called
+from perfkit.diagnosis.standing import places
 from perfkit.diagnosis.team import Team, team_of
 from perfkit.diagnosis.words import FAR, brief
 from perfkit.errors import (
@@ -64,13 +66,15 @@ _COVERED = 0.5  # of the samples in a function: a recording that holds fewer is 
 _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
 _WORTH = 0.01  # of the run: a function with less is not offered
+_ABOUT = 0.5  # of the time of the caller that has most: about as much, on a machine that others use
 _CALLERS = 4  # functions that are named as callers
 _SMALL = 0.25  # of the run: an answer about less is not one about the program
 _WAITING = 0.2  # of the run: threads that wait so long come before what one of them does
 _OPENMP = ("libgomp", "libomp", "libiomp")
 _UNTIMED = 100  # calls that are recorded where none was timed
 _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
-_UP = 3  # callers that are looked at where calls are too short
+_UP = 5  # callers that are looked at where calls are too short: one of the program's own may lie behind a library's
+_STARTS = re.compile(r"start_thread|_start|start_call_main|start_main|^clone")  # what starts programs and threads
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
 _SLICE = 0.001  # seconds below which calls run between two interruptions
 _SEVERAL = 5  # calls from which their median tells that none of them was interrupted
@@ -209,7 +213,9 @@ class _Inquiry:
         with self._stage("finding the hot function"):
             found = self._profile()
         hot, reason = self._function(found)
-        if found is not None:
+        if found is not None and not hot.samples and not self.asked:
+            self.say(f"{hot.name}: {reason}")
+        elif found is not None:
             self.say(f"{hot.name} has {hot.share:.0%} of {found.total:,} {found.unit}")
         self._check_process(hot)
         try:
@@ -284,12 +290,13 @@ class _Inquiry:
         self._look(found, hot, timed, calls, trace)
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
+        called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         answer = Diagnosis(
             program=self.target.subject.name, function=hot.name, symbol=hot.symbol, file=hot.path, chosen=reason,
             candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found else None,
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
-            first=". ".join(filter(None, (_waiting(found), team.first if team is not None else ""))),
+            first=". ".join(filter(None, (_waiting(found), team.first if team is not None else "", called))),
             doubts=tuple(self._doubts(found, result, measured)), later=self._later(found),
         )  # fmt: skip
         self.ahead.wait("lanes")
@@ -363,11 +370,16 @@ class _Inquiry:
                 "no machine code to explain: move its loop into numpy, numba or C first. What numba compiles is asked "
                 "about as pk.why(function, arguments=...). What comes later is seen with --timeout"
             )
-        if mine is None:
-            raise DataError(
-                f"no function of {self.target.subject.name} itself was seen running: {found.summary()}. "
-                f"{self._ask_instead(hottest)}"
-            )
+        if mine is None or mine.share < _MUCH * hottest.share:
+            calling = self._calling(hottest, mine)
+            if calling is None and mine is None:
+                raise DataError(
+                    f"no function of {self.target.subject.name} itself was seen running: {found.summary()}. "
+                    f"{self._ask_instead(hottest)}"
+                )
+            if calling is not None:
+                return calling, f"it calls {hottest.name} of {hottest.library}, the hottest function"
+        assert mine is not None
         if mine.path != str(self.target.program.resolve()) and Path(mine.path).name != self.target.subject.name:
             self.unseen.append(f"{self.target.subject.name} spends its time in {mine.library}")
         if (mine.symbol, mine.path) == (hottest.symbol, hottest.path):
@@ -379,6 +391,18 @@ class _Inquiry:
         elf = ElfFile(self.target.program)
         if elf.is_stripped and elf.debug_file is None:
             return "It was stripped: build it without -s"
+        name, symbols = self._callers(hottest)
+        if symbols:
+            asks = listed((f"-f {shlex.quote(brief(named_as(one)))}" for one in symbols), last="or")
+            return f"Ask about what calls {name} there: {asks}"
+        return (
+            "Ask about the function of the program that calls it (-f FUNCTION), or about the library's own "
+            "(-f LIBRARY:FUNCTION)"
+        )
+
+    def _callers(self, hottest: HotFunction) -> tuple[str, list[str]]:
+        """Return the program's name of a library's function, and the symbols of some functions there that call it."""
+        elf = ElfFile(self.target.program)
         # libc's own names of memcpy are __memcpy_avx512_unaligned_erms and the like.
         library = ElfFile(hottest.path).functions if Path(hottest.path).is_file() else {}
         at = library[hottest.symbol].address if hottest.symbol in library else None
@@ -387,13 +411,35 @@ class _Inquiry:
         parts = {part for name in alike for part in re.split(r"__?|@", name)}
         names = [name for name in set(elf.imports.values()) if name in parts]
         for name in sorted(names, key=len, reverse=True):
-            if found := [brief(named_as(symbol)) for symbol in itertools.islice(callers(elf, name), _CALLERS)]:
-                asks = listed((f"-f {shlex.quote(one)}" for one in found), last="or")
-                return f"Ask about what calls {name} there: {asks}"
-        return (
-            "Ask about the function of the program that calls it (-f FUNCTION), or about the library's own "
-            "(-f LIBRARY:FUNCTION)"
-        )
+            if found := list(itertools.islice(callers(elf, name), _CALLERS)):
+                return name, found
+        return "", []
+
+    def _calling(self, hottest: HotFunction, mine: HotFunction | None) -> HotFunction | None:
+        """Return the function of the program that spends the run in a library's; None where none is known.
+
+        Of several the one whose calls take most of the run; of those that take about as much, as `main` does of all
+        that it calls, the shortest.
+        """
+        if self.target.script or not hottest.is_system or not Path(hottest.path).is_file():
+            return None
+        path = str(self.target.program.resolve())
+        elf = ElfFile(self.target.program)
+        titles = shown({(path, symbol) for symbol in self._callers(hottest)[1]}, {path: elf})
+        found = [HotFunction(title, symbol, path, 0, 0.0, 1, 1) for (_, symbol), title in titles.items()]
+        found += [mine] if mine is not None and mine.symbol not in {each.symbol for each in found} else []
+        if len(found) < 2:
+            return found[0] if found and found[0] is not mine else None
+        taken: dict[str, float] = {}
+        for each in found:
+            with self._stage(f"timing the calls of {each.name}, one of {len(found)} that may call {hottest.name}"):
+                runs, _ = self._timed(each)
+            self.crowded = False
+            taken[each.symbol] = float(runs[0].ticks.sum()) if runs else 0.0
+        most = max(taken.values())
+        much = [each for each in found if taken[each.symbol] >= _ABOUT * most > 0]
+        chosen = min(much, key=lambda each: (each.symbol == "main", elf.functions[each.symbol].size), default=None)
+        return None if chosen is mine else chosen
 
     def _place(self, hot: HotFunction) -> str:
         """Return the library that holds the function, "" for the program itself."""
@@ -455,9 +501,12 @@ class _Inquiry:
         What such a function waits for is often its caller's: a loop that calls it, or a table of functions.
         """
         caller, runs = hot, timed
+        within: tuple[HotFunction, str, list[CallTimes]] | None = None  # the last caller of a library: qsort
         for _ in range(_UP):
             above = _returned_to(runs[0], self._known(found))
             if above is None or (above.symbol, above.path) == (caller.symbol, caller.path):
+                break
+            if above.is_system and (self.target.script or _STARTS.search(above.symbol)):
                 break
             caller = above
             with self._stage(f"timing the calls of {caller.name}, which calls {hot.name}"):
@@ -466,8 +515,14 @@ class _Inquiry:
                 self.crowded = False
                 break
             if len(runs[0].ticks) <= 1 or middle(runs[0].cycles) >= _SHORT:
-                return caller, f"it calls {hot.name}, {reason}, whose calls are too short to be explained alone", runs
-        return hot, reason, timed
+                chosen = caller, f"it calls {hot.name}, {reason}, whose calls are too short to be explained alone", runs
+                if caller.is_system:
+                    within = chosen if within or caller.share >= _MUCH else None
+                elif within and float(runs[0].cycles.mean()) > _FAR_IN * self.limit:
+                    break  # too long to be recorded whole, and where in it the library was called not to be seen
+                else:
+                    return chosen
+        return within or (hot, reason, timed)
 
     def _known(self, found: Profile | None) -> dict[tuple[str, str], HotFunction]:
         return {(each.path, each.symbol): each for each in found.functions} if found else {}
@@ -911,11 +966,7 @@ def _nearest(
 
 
 def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:
-    """Return the function that the last timed call returned to; None where no symbol names it.
-
-    One of the system's only where it has a part of the run itself, as qsort has, which calls the program back: not what
-    starts programs and threads.
-    """
+    """Return the function that the last timed call returned to; None where no symbol names it."""
     files: dict[str, ElfFile | None] = {}
     where = place(times.returned - 1, mapped_code(times.maps), files)
     elf = opened(where.path, files)
@@ -924,8 +975,20 @@ def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) ->
         return None
     path = str(Path(where.path).resolve())
     title = shown({(path, symbol.name)}, {path: elf})[path, symbol.name]
-    caller = known.get((path, symbol.name)) or HotFunction(title, symbol.name, path, 0, 0.0, 1, 1)
-    return None if caller.is_system and caller.share < _MUCH else caller
+    return known.get((path, symbol.name)) or HotFunction(title, symbol.name, path, 0, 0.0, 1, 1)
+
+
+def _called_at(hot: HotFunction, times: CallTimes, program: Path) -> str:
+    """Say where the program calls a library's function, by the last call that was timed; "" where that is not known."""
+    where = place(times.returned - 1, mapped_code(times.maps), {})
+    path = Path(where.path)
+    if not path.is_file() or path.resolve() != program.resolve():
+        return ""
+    symbol = ElfFile(path).holds(where.address)
+    file, line = places_of(path, [where.address]).get(where.address, ("", 0))
+    at = f"{Path(file).name}:{line}" if line else f"{where.address:#x}"
+    by = f" in {brief(named_as(symbol.name))}" if symbol is not None else ""
+    return f"{brief(hot.name)} of {hot.library} is called at {at}{by}"
 
 
 def _hottest(found: Profile, hot: HotFunction) -> int:

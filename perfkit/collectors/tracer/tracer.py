@@ -358,6 +358,8 @@ class Tracer:
         extra = {key: str(value) for key, value in settings.items()}
         if recording.loaded:
             extra["loaded"] = json.dumps([[each.start, each.end, each.load_address] for each in recording.loaded])
+            system = [[each.start, each.end] for each in recording.loaded if is_system(each.path)]
+            extra |= {"system": json.dumps(system)} if system else {}
         if self.pinned:
             extra["libraries"] = json.dumps(_libraries(recording))
         left = recording.notes.get("not_followed_calls")
