@@ -44,6 +44,7 @@ _SEVERAL = 4  # resources that are named together, at most
 _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
 _MORE = 0.05  # a further gain that is worth a word
 _MOST = 0.5  # of what delays
+_SPREAD = 0.1  # of what delays: where no line has so much, none is named for it
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
@@ -54,7 +55,7 @@ _NEVER = -0.85  # off: other programs in the same caches do not make anything so
 _KERNEL = 0.2  # of the processor time, from which the kernel's work is told
 # Arithmetic on SSE and AVX registers, which sets the flags of MXCSR.
 _FLOATING = re.compile(r"v?(add|sub|mul|div|sqrt|fn?m(add|sub)\d*|cvt\w*)[sp][sd]\b")
-_FAULT = 1000  # cycles of the kernel for a page fault, at least: 0.5 to 1 us where anybody looked
+_FAULT, _FAULT_MOST = 1000, 4000  # cycles of the kernel for a page fault: 0.25 to 1 us, more in virtual machines
 _BRANCHES = "misprediction_penalty"
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
 
@@ -365,7 +366,7 @@ class Diagnosis(Summarised):
             )
         if self.measured is None or more <= 0:
             return ""
-        if self.measured.faults * _FAULT < more / 4:
+        if self.measured.faults * _FAULT_MOST < more / 2:
             return self._subnormal
         return (
             f", which holds the kernel's work for about {self.measured.faults:,.0f} page faults (memory touched for "
@@ -608,14 +609,19 @@ class Diagnosis(Summarised):
         if not resource:
             return f"No single resource holds {name} back: none, made twice as good, brings 1 %; see {where}"
         gain = self.gain
-        if top["place"] != at["place"] and round(100 * top["causality"]):
+        mine = "that" if at["held"] >= _HELD else "its time"
+        if 0 < top["causality"] < _SPREAD:
+            shares = self.lines["causality"].cumsum()  # the largest first
+            several = int((shares < _MOST).sum()) + 1
+            hangs = f"most of {mine} is at {where}, and half of what delays it is spread over {several} places"
+        elif top["place"] != at["place"] and round(100 * top["causality"]):
             hangs = (
                 f"most of that at {where}, while {top['causality']:.0%} of what delays it hangs on {self._said(top)}"
             )
         elif top["place"] == at["place"] and top["causality"] > 0:
             hangs = f"{top['causality']:.0%} of what delays it hangs on {where}"
         else:
-            hangs = f"most of {'that' if at['held'] >= _HELD else 'its time'} is at {where}"
+            hangs = f"most of {mine} is at {where}"
         if gain < HOLDS:
             return (
                 f"Nothing dominates {name}: the best single resource, made twice as good, would make it "

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, own, profile, shown
+from perfkit.collectors.profile.hot import OPENMP, HotFunction, Profile, check_program, few, own, profile, shown
 from perfkit.collectors.profile.perf import METHOD as PERF
 from perfkit.collectors.profile.perf import RATE
 from perfkit.collectors.profile.sampled import Target, mapped_code, opened, place
 from perfkit.collectors.profile.watched import STOPPED
-from perfkit.collectors.tracer.cloner import Refusal
+from perfkit.collectors.tracer.cloner import LeavingError, Refusal
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import places_of
@@ -67,10 +67,13 @@ _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
 _WORTH = 0.01  # of the run: a function with less is not offered
 _ABOUT = 0.5  # of the time of the caller that has most: about as much, on a machine that others use
+_TRIES = 3  # single calls that are tried, where exceptions leave them
+_THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
+# What unwinds: all of libgcc_s, and these of other libraries.
+_UNWINDER = re.compile(r"__cxa_|__gxx_personality|_Unwind_|_?_?dl_(find_object|iterate_phdr)|_dl_find_dso|__gcclibcxx")
 _CALLERS = 4  # functions that are named as callers
 _SMALL = 0.25  # of the run: an answer about less is not one about the program
 _WAITING = 0.2  # of the run: threads that wait so long come before what one of them does
-_OPENMP = ("libgomp", "libomp", "libiomp")
 _UNTIMED = 100  # calls that are recorded where none was timed
 _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
 _UP = 5  # callers that are looked at where calls are too short: one of the program's own may lie behind a library's
@@ -209,6 +212,7 @@ class _Inquiry:
         self.spent: dict[str, float] = {}
         self.unseen: list[str] = []
         self.bare = False  # whether short calls are explained without the code that makes them
+        self.others = 0  # calls that could not be recorded, for an exception leaves them
         self.crowded = False  # whether other threads than the first call the function, too
         with self._stage("finding the hot function"):
             found = self._profile()
@@ -220,6 +224,9 @@ class _Inquiry:
         self._check_process(hot)
         try:
             return self._explained(found, hot, reason)
+        except LeavingError as error:
+            told = _throwing(found, self.target.program)
+            raise DataError(". ".join(filter(None, (told, str(error))))) from error
         except NeverCalledError as error:
             if not hot.samples:
                 raise
@@ -290,13 +297,14 @@ class _Inquiry:
         self._look(found, hot, timed, calls, trace)
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
+        before = _waiting(found), _throwing(found, self.target.program)
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         answer = Diagnosis(
             program=self.target.subject.name, function=hot.name, symbol=hot.symbol, file=hot.path, chosen=reason,
             candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found else None,
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
-            first=". ".join(filter(None, (_waiting(found), team.first if team is not None else "", called))),
+            first=". ".join(filter(None, (*before, team.first if team is not None else "", called))),
             doubts=tuple(self._doubts(found, result, measured)), later=self._later(found),
         )  # fmt: skip
         self.ahead.wait("lanes")
@@ -373,10 +381,9 @@ class _Inquiry:
         if mine is None or mine.share < _MUCH * hottest.share:
             calling = self._calling(hottest, mine)
             if calling is None and mine is None:
-                raise DataError(
-                    f"no function of {self.target.subject.name} itself was seen running: {found.summary()}. "
-                    f"{self._ask_instead(hottest)}"
-                )
+                nothing = f"no function of {self.target.subject.name} itself was seen running: {found.summary()}"
+                told = _throwing(found, self.target.program), nothing, self._ask_instead(hottest)
+                raise DataError(". ".join(filter(None, told)))
             if calling is not None:
                 return calling, f"it calls {hottest.name} of {hottest.library}, the hottest function"
         assert mine is not None
@@ -587,7 +594,11 @@ class _Inquiry:
             cycles = timed[0].cycles
             calls = choose_calls(cycles, self.limit, most=_AHEAD)
         while True:
-            trace = self._tracer(hot, calls, self.limit)
+            try:
+                trace = self._tracer(hot, calls, self.limit)
+            except LeavingError as error:
+                calls = self._beside_exception(calls, timed, error)
+                continue
             if trace.provenance.complete or calls.count == 1:
                 break
             self.say(f"{calls.count:,} calls are more than {self.limit:,} instructions: recording fewer")
@@ -606,6 +617,23 @@ class _Inquiry:
                 typical=here / calls.count / middle(part) if middle(part) else 1.0,
             )
         return calls, trace
+
+    def _beside_exception(self, calls: Calls, timed: list[CallTimes], error: LeavingError) -> Calls:
+        """Return other calls, where one of those that were to be recorded is left by an exception: fewer, then later.
+
+        Raises
+        ------
+        LeavingError
+            All that were tried are.
+        """
+        self.others += calls.count == 1
+        known = len(timed[0].ticks) if timed else 0
+        if calls.count > 1:
+            self.say(f"one of {calls.count:,} calls is left by an exception, or longjmp: recording fewer")
+            return fewer(calls)
+        if self.others > _TRIES or calls.skip + 1 >= known:
+            raise error
+        return replace(calls, skip=calls.skip + 1)
 
     def _more(self, hot: HotFunction, first: Trace) -> tuple[Calls, Trace]:
         """Record as many calls behind the first as there is room for, where none was timed: it meets empty caches."""
@@ -1047,7 +1075,7 @@ def _elsewhere(found: Profile, names: set[str]) -> str:
         return ""
     most = next(each for each in found.functions if each.symbol not in names and each.library == library)
     named = f", most of that in {brief(most.name)}" if most.symbol else ""
-    waits = " (OpenMP's: threads that wait for others)" if library.startswith(_OPENMP) else named
+    waits = " (OpenMP's: threads that wait for others)" if library.startswith(OPENMP) else named
     return f", {share:.0%} of it in {library or 'code of no file'}{waits}"
 
 
@@ -1059,7 +1087,7 @@ def _covered(found: Profile, trace: Trace) -> float:
 
 def _waits(found: Profile) -> float:
     """Return the share of the run in which OpenMP's threads wait for others."""
-    return sum(each.share for each in found.functions if each.library.startswith(_OPENMP))
+    return sum(each.share for each in found.functions if each.library.startswith(OPENMP))
 
 
 def _waiting(found: Profile | None) -> str:
@@ -1070,6 +1098,21 @@ def _waiting(found: Profile | None) -> str:
     return (
         f"{waits:.1%} of the run's processor time is spent in OpenMP's library, where threads wait for others: their "
         "work is uneven, too little for so many threads, or the processors are not theirs alone"
+    )
+
+
+def _throwing(found: Profile | None, program: Path) -> str:
+    """Say that the run throws exceptions for much of its time, and who does; "" where it hardly does."""
+    mine = [] if found is None else [each for each in found.functions if each.is_system]
+    share = sum(e.share for e in mine if e.library.startswith("libgcc_s") or _UNWINDER.match(e.symbol))
+    if share < _THROWING:
+        return ""
+    known = itertools.islice(callers(ElfFile(program), "__cxa_throw"), _CALLERS) if program.is_file() else ()
+    names = list(dict.fromkeys(brief(named_as(each.partition(".")[0])) for each in known))
+    thrown = f", thrown in {listed(names, last='or')}" if names else ""
+    return (
+        f"{share:.0%} of the run is throwing and catching exceptions (unwinding the stack)"
+        f"{thrown}: return a value where failing is common"
     )
 
 

@@ -26,9 +26,10 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, share_of, windows_of
-from perfkit.diagnosis.diagnosis import Measured, Together, places
+from perfkit.diagnosis.diagnosis import Measured, Together
 from perfkit.diagnosis.named import named
 from perfkit.diagnosis.opinions import opinions
+from perfkit.diagnosis.standing import places
 from perfkit.diagnosis.why import _Inquiry, _nearest
 from perfkit.diagnosis.window import hot_timeline, hot_window
 from perfkit.diagnosis.words import held_back, remedy

@@ -56,6 +56,10 @@ _C = TypeVar("_C", bound="Child")
 _F = TypeVar("_F")
 
 
+class LeavingError(DataError):
+    """A call that was to be recorded is left by an exception, or by longjmp."""
+
+
 class Refusal(Exception):  # noqa: N818 - not the user's error: why another backend is needed
     """The cloner passes: the message says why."""
 
@@ -415,7 +419,7 @@ class Child:
             return []
         left = self._left_for()
         if any(self.maps.place(address).generated for address in left) and (how := self._leaving()):
-            raise DataError(how)
+            raise LeavingError(how)
         refuse_generated(self.job.function, left, self.maps)
         found = []
         for address in self._pointed_at():
@@ -538,10 +542,13 @@ class Child:
 
     def _crashed(self, number: int, where: str, rip: int) -> None:
         self._kill()
+        if self.job.early and not self.late and self._over():  # what was wanted was recorded before
+            self.finished = True
+            return
         self.area = next((area for area in self.areas if self._context(_ACTIVE, area)), self.areas[0])
         count = self._recorded_blocks()
         if how := self._leaving():
-            raise DataError(how)
+            raise LeavingError(how)
         library = Path(self.job.library).name
         if not count and library.startswith(_OWN):
             raise DataError(

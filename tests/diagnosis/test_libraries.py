@@ -1,0 +1,187 @@
+"""Programs that spend their time in libraries, and in throwing: the user's line is named, and no answer is lost."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.collectors.profile.hot import HotFunction
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.timed import time_calls
+from perfkit.diagnosis.standing import foreign, places, standing
+from perfkit.errors import DataError
+from perfkit.trace.code import Provenance, StaticCode
+from perfkit.trace.trace import Trace
+from tests.diagnosis.programs import compiled, needed
+
+pytestmark = needed
+
+STRLEN = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noipa)) long flipped(char *text) {
+    long changed = 0;
+    for (size_t i = 0; i < strlen(text); i++) {
+        text[i] = (char)(text[i] ^ 1);
+        changed += text[i];
+    }
+    return changed;
+}
+__attribute__((noipa)) long once(char **lines, int n) {
+    long all = 0;
+    for (int i = 0; i < n; i++)
+        all += strlen(lines[i]);
+    return all;
+}
+int main(void) {
+    char *text = malloc(8001), *lines[2] = {text, text + 7};
+    memset(text, 'a', 8000);
+    text[8000] = 0;
+    long sum = once(lines, 2);
+    for (int r = 0; r < 150; r++) sum += flipped(text);
+    printf("%ld\n", sum);
+    return 0;
+}
+"""
+THROWS = r"""
+#include <cstdio>
+#include <stdexcept>
+#include <vector>
+__attribute__((noipa)) double check(double x) {
+    if (x < 0) throw std::runtime_error("negative");
+    return x * 2;
+}
+__attribute__((noipa)) double work(const std::vector<double>& v) {
+    double sum = 0;
+    for (double x : v) {
+        try { sum += check(x) / (x + 3.0); }
+        catch (const std::runtime_error&) { sum -= 1; }
+    }
+    return sum;
+}
+int main() {
+    std::vector<double> v(2000);
+    for (size_t i = 0; i < v.size(); i++) v[i] = i % 10 == 9 ? -1.0 : 1.0 * i;
+    double s = 0;
+    for (int r = 0; r < 200; r++) s += work(v);
+    std::printf("%f\n", s);
+}
+"""
+OPTIONS = r"""
+#include <iostream>
+#include <cstdlib>
+#include <unistd.h>
+__attribute__((noipa)) double chain(int n, double d) {
+    double s = 1e300;
+    for (int i = 0; i < n; i++) s = s / d;
+    return s;
+}
+int main(int argc, char **argv) {
+    int c, n = 0;
+    while ((c = getopt(argc, argv, "n:")) != -1) if (c == 'n') n = std::atoi(optarg);
+    double t = 0;
+    for (int r = 0; r < n; r++) t += chain(300, std::atof(argv[optind]));
+    std::cout << t << std::endl;
+    return optind == 3 ? 0 : 7;
+}
+"""
+
+
+def throwing() -> Path:
+    return compiled("throws", THROWS, compiler="g++", suffix=".cpp")
+
+
+def options() -> Path:
+    return compiled("options", OPTIONS, compiler="g++", suffix=".cpp")
+
+
+@pytest.mark.parametrize("flags", [(), ("-fno-plt",)])
+def test_the_users_line_is_named_for_what_a_library_does_in_a_call_of_it(flags):
+    program = compiled(f"strlen{len(flags)}", STRLEN, *flags)
+    answer = pk.why(program, "flipped")
+    line = next(n for n, text in enumerate(STRLEN.splitlines(), 1) if "i < strlen" in text)
+    assert answer.line["line"] == line
+    assert answer.line["function"] == "flipped"
+    assert f"strlen{len(flags)}.c:{line}" in answer.headline()
+    assert "strlen" in answer.line["library"]
+    assert answer.line["causality"] > 0.9
+    assert answer.lines["causality"].sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_a_program_that_is_all_in_a_library_is_explained_by_the_function_that_spends_it_there():
+    answer = pk.why(compiled("strlen0", STRLEN))
+    assert answer.function == "flipped"  # main and once call strlen, too
+
+
+@pytest.mark.parametrize("symbol", ["_Z5checkd", "_Z4workRKSt6vectorIdSaIdEE"])
+def test_calls_that_exceptions_leave_or_that_catch_them_are_timed_to_the_end_of_the_run(symbol):
+    assert symbol in ElfFile(throwing()).functions
+    found = time_calls(throwing(), symbol)
+    assert found.ended == ""
+    assert found.calls == (400_000 if "check" in symbol else 200)
+    if "check" in symbol:  # every tenth call is left, and no time is that of several calls
+        thrown, plain = found.cycles[9::10][:-1], np.delete(found.cycles, np.s_[9::10])
+        assert np.median(thrown) > 10 * np.median(plain)
+
+
+def test_throwing_comes_first_where_it_has_the_time_and_a_refusal_says_so():
+    with pytest.raises(DataError, match=r"^\d+% of the run is throwing and catching exceptions .*thrown in check"):
+        pk.why(throwing())
+
+
+def test_calls_before_an_exception_are_explained():
+    answer = pk.why(throwing(), "_Z5checkd")
+    assert answer.function == "check"
+    assert answer.result.instructions > 10
+    assert "throwing and catching" in answer.first
+
+
+def test_a_program_reads_its_options_and_prints_as_it_does_by_itself():
+    program = options()
+    assert {"optarg", "optind", "_ZSt4cout"} <= {symbol.name for symbol in ElfFile(program).copied}
+    symbol = "_Z5chainid"
+    found = time_calls(program, symbol, ["-n", "500", "1.5"])
+    assert (found.calls, found.ended) == (500, "")
+
+
+def test_a_program_without_copies_of_variables_says_so():
+    assert ElfFile(compiled("strlen0", STRLEN)).copied == ()
+
+
+def _made(function: list[str], text: list[str], stream: list[int], system: str = "") -> Trace:
+    """A trace of blocks of one instruction each: block k is at line k + 1 of a.c, or of no line in a library."""
+    n = len(text)
+    own = [name in ("user", "back") for name in function]
+    code = StaticCode(
+        "x86-64", pc=[0x1000 + 8 * k for k in range(n)], encoding=(b"\x90" * 4,) * n, text=text, function=function,
+        block_start=range(n + 1), operand_start=[0] * (n + 1), read=[], write=[], size=[],
+        file=["a.c" if mine else "" for mine in own], line=[k + 1 if mine else 0 for k, mine in enumerate(own)],
+    )  # fmt: skip
+    provenance = Provenance(function="user", extra={"system": system} if system else {})
+    return Trace.from_parts(code, stream, [], provenance=provenance)
+
+
+def test_code_of_a_library_stands_at_the_call_that_leads_to_it_and_goes_on_there_after_calls_back():
+    # user: call sort, call other, ret; back: jmp compare; sort: call back, ret; compare: ret; other: ret
+    names = ["user", "user", "user", "back", "sort", "sort", "compare", "other"]
+    texts = ["call 1020h", "call 1038h", "ret", "jmp 1030h", "call 1018h", "ret", "ret", "ret"]
+    trace = _made(names, texts, [0, 4, 3, 6, 5, 1, 7, 2])
+    assert foreign(trace).tolist() == [False] * 4 + [True] * 4
+    assert standing(trace) == [0, 1, 2, 3, 0, 0, 3, 1]
+    assert places(trace)[4:] == ["a.c:1", "a.c:1", "a.c:4", "a.c:2"]
+
+
+def test_what_ran_before_any_call_of_the_users_stands_by_itself():
+    trace = _made(["user", "user", "sort"], ["call 1010h", "ret", "ret"], [2, 1])
+    assert standing(trace) == [0, 1, 2]
+
+
+def test_a_library_that_was_asked_about_is_nobody_elses():
+    trace = _made(["user", "user", "helper"], ["call 1010h", "ret", "ret"], [0, 2, 1], "[[4096, 8192]]")
+    assert not foreign(trace).any()  # all of it lies in the file of what was asked about
+
+
+def test_the_system_is_told_by_its_folders():
+    assert HotFunction("strlen", "strlen", "/usr/lib/x86_64-linux-gnu/libc.so.6", 1, 0.1, 1, 1).is_system
