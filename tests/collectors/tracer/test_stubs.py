@@ -12,7 +12,7 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.stubs import callers, stub_at
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import Ahead
-from perfkit.diagnosis.diagnosis import places
+from perfkit.diagnosis.standing import places
 from perfkit.diagnosis.why import _Inquiry
 from perfkit.errors import DataError
 from tests.diagnosis.programs import compiled, needed
