@@ -15,6 +15,7 @@ from perfkit.collectors.profile.hot import HotFunction, too_few
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.diagnosis import words
+from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words
 from perfkit.diagnosis.standing import beside, foreign, places, standing
 from perfkit.errors import FormatError, of_extra
@@ -201,6 +202,8 @@ class Diagnosis(Summarised):
         Why this may not be the function to explain: the run spends its time elsewhere, say.
     later : str
         That the run was stopped, and what it does later was not seen; "" where it was watched to its end.
+    tried : str
+        What came of a remedy that was tried on the program itself (measured).
 
     Examples
     --------
@@ -227,6 +230,7 @@ class Diagnosis(Summarised):
     first: str = ""
     doubts: tuple[str, ...] = ()
     later: str = ""
+    tried: str = ""
 
     @property
     def kind(self) -> Kind:
@@ -239,9 +243,9 @@ class Diagnosis(Summarised):
         Parameters
         ----------
         **changes
-            Fields that nothing simulated depends on: program, opinions, unseen, seconds.
+            Fields that nothing simulated depends on: program, opinions, unseen, seconds, tried.
         """
-        assert changes.keys() <= {"program", "opinions", "unseen", "seconds"}, changes
+        assert changes.keys() <= {"program", "opinions", "unseen", "seconds", "tried"}, changes
         found = replace(self, **changes)
         cached = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
         found.__dict__.update({name: value for name, value in vars(self).items() if name in cached})
@@ -390,8 +394,7 @@ class Diagnosis(Summarised):
     def what_ifs(self) -> tuple[Promise, ...]:
         """The changes of the core that would help most, the best first (simulated)."""
         alone = [
-            Promise(self._change(name), 1 + gain, self._words(name)[1], self._without.get(name, 0.0))
-            for name, gain in self._best
+            Promise(self._change(name), 1 + gain, self._words(name)[1], self._most(name)) for name, gain in self._best
         ]
         both = self.together
         if both is None:
@@ -399,6 +402,10 @@ class Diagnosis(Summarised):
         change = listed(map(_better, both.resources))
         helps = listed(self._words(name)[1] for name in both.resources)
         return (Promise(f"{change} together", 1 + both.gain, helps), *alone[:2])
+
+    def _most(self, resource: str) -> float:
+        """How many times as fast without a limit (simulated); 0 where a remedy was tried: the measured figure counts."""
+        return 0.0 if self.tried and resource in TRANSLATION else self._without.get(resource, 0.0)
 
     @cached_property
     def together(self) -> "Together | None":
@@ -590,7 +597,7 @@ class Diagnosis(Summarised):
 
     def _answered(self) -> str:
         doubt = self.doubt[:1].upper() + self.doubt[1:]
-        return ". ".join(filter(None, (self.first, doubt, self._cause(), *self.threads[:1])))
+        return ". ".join(filter(None, (self.first, doubt, self._cause(), self.tried, *self.threads[:1])))
 
     def _cause(self) -> str:
         top, at = self.lines.iloc[0], self.line

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import ALL, Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle, share_of, windows_of
 from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured
+from perfkit.diagnosis.huge_pages import TRANSLATION, told, tried
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
 from perfkit.diagnosis.noise_result import NoiseResult
@@ -225,8 +227,8 @@ class _Inquiry:
         try:
             return self._explained(found, hot, reason)
         except LeavingError as error:
-            told = _throwing(found, self.target.program)
-            raise DataError(". ".join(filter(None, (told, str(error))))) from error
+            throwing = _throwing(found, self.target.program)
+            raise DataError(". ".join(filter(None, (throwing, str(error))))) from error
         except NeverCalledError as error:
             if not hot.samples:
                 raise
@@ -310,6 +312,10 @@ class _Inquiry:
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
             answer.what_ifs  # noqa: B018 - worked out here, where its time is seen
+        if answer.bottleneck in TRANSLATION and timed and self._whole(trace) is not None:
+            with self._stage("trying huge pages"), self.ahead.resting():
+                last = calls.skip + calls.count
+                answer = answer.but(tried=told(tried(partial(self._once, hot, last), calls.skip, last)))
         self.ahead.wait("causality")
         with self._stage("asking which instructions are responsible"):
             answer.lines  # noqa: B018
@@ -382,8 +388,8 @@ class _Inquiry:
             calling = self._calling(hottest, mine)
             if calling is None and mine is None:
                 nothing = f"no function of {self.target.subject.name} itself was seen running: {found.summary()}"
-                told = _throwing(found, self.target.program), nothing, self._ask_instead(hottest)
-                raise DataError(". ".join(filter(None, told)))
+                why_not = _throwing(found, self.target.program), nothing, self._ask_instead(hottest)
+                raise DataError(". ".join(filter(None, why_not)))
             if calling is not None:
                 return calling, f"it calls {hottest.name} of {hottest.library}, the hottest function"
         assert mine is not None
@@ -569,10 +575,10 @@ class _Inquiry:
             warnings.simplefilter("ignore", PerfkitWarning)
             return tracer.run(self.target.subject, hot.symbol, self.target.arguments)
 
-    def _once(self, hot: HotFunction, calls: int = 0) -> CallTimes:
+    def _once(self, hot: HotFunction, calls: int = 0, environment: Mapping[str, str] | None = None) -> CallTimes:
         return time_calls(
-            self.target.subject, hot.symbol, self.target.arguments,
-            library=self._place(hot), stdin=self.target.stdin, seconds=self.seconds, calls=calls,
+            self.target.subject, hot.symbol, self.target.arguments, library=self._place(hot),
+            stdin=self.target.stdin, seconds=self.seconds, calls=calls, environment=environment,
         )  # fmt: skip
 
     def _again(self, hot: HotFunction, calls: int) -> list[CallTimes]:

@@ -8,7 +8,8 @@ import pytest
 import perfkit as pk
 from perfkit.collectors.profile.hot import HotFunction
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.timed import time_calls
+from perfkit.collectors.tracer.timed import CallTimes, time_calls
+from perfkit.diagnosis.huge_pages import TRANSLATION, told, tried
 from perfkit.diagnosis.standing import foreign, places, standing
 from perfkit.errors import DataError
 from perfkit.trace.code import Provenance, StaticCode
@@ -185,3 +186,56 @@ def test_a_library_that_was_asked_about_is_nobody_elses():
 
 def test_the_system_is_told_by_its_folders():
     assert HotFunction("strlen", "strlen", "/usr/lib/x86_64-linux-gnu/libc.so.6", 1, 0.1, 1, 1).is_system
+
+
+PAGES = r"""
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa)) long touch(const char *base, const int *order, int n) {
+    long s = 0;
+    for (int i = 0; i < n; i++) s += *(const long *)(base + (long)order[i] * 4096 + (order[i] % 61) * 64);
+    return s;
+}
+int main(void) {
+    int n = 6000;
+    char *base = aligned_alloc(4096, (size_t)n * 4096);
+    int *order = malloc(n * sizeof *order);
+    for (long i = 0; i < (long)n * 4096; i += 64) base[i] = i;
+    for (int i = 0; i < n; i++) order[i] = i;
+    unsigned x = 1;
+    for (int i = n - 1; i > 0; i--) {
+        x = x * 1664525u + 1013904223u;
+        int j = (x >> 8) % i, t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+    long s = 0;
+    for (int r = 0; r < 2000; r++) s += touch(base, order, n);
+    printf("%ld\n", s);
+    return 0;
+}
+"""
+
+
+def test_huge_pages_are_tried_where_address_translation_is_the_bottleneck(monkeypatch):
+    monkeypatch.setattr("perfkit.diagnosis.why.tried", lambda *_: 1.25)
+    answer = pk.why(compiled("pages", PAGES), core="zen5")
+    assert answer.bottleneck in TRANSLATION
+    assert "1.25 times as fast (measured)" in answer.headline()
+    assert answer.what_ifs[0].most == 0  # the measured figure stands in the place of the simulated one
+    assert answer.but(tried="").what_ifs[0].most > answer.what_ifs[0].factor
+
+
+def test_huge_pages_are_timed_by_turns_with_none_and_the_least_counts(monkeypatch):
+    monkeypatch.setattr("perfkit.diagnosis.huge_pages._can", lambda: True)
+    cycles = iter([900.0, 500.0, 800.0, 400.0, 850.0, 700.0, 990.0, 600.0])
+    asked = []
+
+    def once(environment):
+        asked.append(bool(environment))
+        return CallTimes(np.array([9e9, next(cycles), 9e9]), 3, 0, (1.0,), 0.0, False, "", 0.1)
+
+    assert tried(once, 1, 2) == 2
+    assert asked == [False, True] * 4
+    assert tried(lambda _: CallTimes(np.zeros(1), 1, 0, (1.0,), 0.0, False, "", 0.1), 1, 2) == 0
+    assert told(0) == ""
