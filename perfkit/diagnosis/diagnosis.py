@@ -404,7 +404,7 @@ class Diagnosis(Summarised):
         return (Promise(f"{change} together", 1 + both.gain, helps), *alone[:2])
 
     def _most(self, resource: str) -> float:
-        """How many times as fast without a limit (simulated); 0 where a remedy was tried: the measured figure counts."""
+        """How many times as fast without a limit (simulated); 0 where a remedy was tried, which is measured."""
         return 0.0 if self.tried and resource in TRANSLATION else self._without.get(resource, 0.0)
 
     @cached_property

@@ -31,7 +31,16 @@ from perfkit.collectors.tracer.stubs import callers
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import ALL, Ahead
-from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle, share_of, windows_of
+from perfkit.diagnosis.calls import (
+    Calls,
+    choose_calls,
+    fewer,
+    from_address,
+    middle,
+    share_of,
+    share_of_counted,
+    windows_of,
+)
 from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured
 from perfkit.diagnosis.huge_pages import TRANSLATION, told, tried
 from perfkit.diagnosis.kernel import why_kernel
@@ -69,6 +78,7 @@ _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
 _WORTH = 0.01  # of the run: a function with less is not offered
 _ABOUT = 0.5  # of the time of the caller that has most: about as much, on a machine that others use
+_COUNT_TO, _COUNTABLE = 2_000_000_000, 3e9  # instructions of a call that are counted, and cycles that it may take
 _TRIES = 3  # single calls that are tried, where exceptions leave them
 _THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
 # What unwinds: all of libgcc_s, and these of other libraries.
@@ -565,10 +575,10 @@ class _Inquiry:
             return None
         return replace(team, explained=self.crowded, sampled=tuple(map(int, hot.by_thread.split())))
 
-    def _tracer(self, hot: HotFunction, calls: Calls, limit: int, after: float = 0.0) -> Trace:
+    def _tracer(self, hot: HotFunction, calls: Calls, limit: int, after: float = 0.0, count_to: int = 0) -> Trace:
         """Record calls with their callees; what that warns of is said under "not seen"."""
         tracer = Tracer(
-            limit=limit, skip=calls.skip, repeat=calls.count, callees=True, early=True, after=after,
+            limit=limit, skip=calls.skip, repeat=calls.count, callees=True, early=True, after=after, count_to=count_to,
             timeout=_PATIENCE + 4 * self.seconds, library=self._place(hot), stdin=self.target.stdin,
         )  # fmt: skip
         with warnings.catch_warnings():
@@ -613,7 +623,10 @@ class _Inquiry:
             return self._more(hot, trace)
         if not trace.provenance.complete and (unsure or (timed and len(timed[0].ticks) > calls.skip)):
             self.say(f"one call is more than {self.limit:,} instructions: counting them")
-            self.longer = self._tracer(hot, calls, _FAR_IN * self.limit)
+            # Where it was timed to its end, and can be counted to it in some seconds.
+            is_timed = bool(timed) and len(timed[0].ticks) > calls.skip
+            can = is_timed and float(timed[0].cycles[calls.skip]) < _COUNTABLE
+            self.longer = self._tracer(hot, calls, _FAR_IN * self.limit, count_to=_COUNT_TO if can else 0)
         if timed and len(timed[0].ticks):
             part = timed[0].cycles
             here = float(part[calls.skip : calls.skip + calls.count].sum())
@@ -872,21 +885,26 @@ class _Inquiry:
         """Return which share of whole calls is recorded: 1, or less of one call that is longer and runs alike."""
         if trace.provenance.complete:
             return 1.0
-        if self.longer is None or not self.longer.provenance.complete:
+        if self.longer is None:
             return None
-        return share_of(trace, self.longer)
+        shared = share_of if self.longer.provenance.complete else share_of_counted
+        return shared(trace, self.longer)
 
     def _in_part(self, trace: Trace) -> str:
         """Say why a part of a call is not compared with what the whole call takes."""
-        if self.before is not None and not (self.longer and self.longer.provenance.complete):
+        known = self.longer is not None and (
+            self.longer.provenance.complete or "counted" in self.longer.provenance.extra
+        )
+        if self.before is not None and not known:
             return f"one call is longer than {_FAR_IN * self.limit:,} instructions, and how long nobody counted"
         if self.longer is None:
             return f"only a part of one call is recorded ({trace.provenance.stopped})"
-        if not self.longer.provenance.complete:
+        if not self.longer.provenance.complete and "counted" not in self.longer.provenance.extra:
             return f"one call is longer than can be counted ({self.longer.provenance.stopped})"
+        whole = int(self.longer.provenance.extra.get("counted", self.longer.instruction_count))
         return (
-            f"the recorded part of one call runs other code than the rest of its "
-            f"{self.longer.instruction_count:,} instructions (--limit records more)"
+            f"the recorded part of one call runs other code than the rest of its {whole:,} instructions (--limit "
+            "records more)"
         )
 
     def _noise(self, hot: HotFunction, calls: Calls) -> NoiseResult | PerfkitError:

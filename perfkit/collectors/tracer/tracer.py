@@ -69,6 +69,9 @@ class Tracer:
         Record the same trace in every run and on every host: what libc and BLAS choose by processor is pinned to this
         instruction set; stack, heap, arguments, environment and random numbers are the same ones; files lie at the same
         addresses. By the cloner only.
+    count_to : int
+        Go on counting instructions up to this many, for some seconds: those behind the limit are not kept. Where the
+        calls end meanwhile, ``provenance.extra["counted"]`` holds how many they have. By the cloner only.
 
     Examples
     --------
@@ -89,6 +92,7 @@ class Tracer:
     early: bool = False
     pinned: str = ""
     after: float = 0.0
+    count_to: int = 0
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -287,6 +291,7 @@ class Tracer:
             self.early,
             self.pinned,
             after=self.after,
+            count_to=self.count_to,
         )
 
     def _record(
