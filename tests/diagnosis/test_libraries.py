@@ -1,11 +1,13 @@
 """Programs that spend their time in libraries, and in throwing: the user's line is named, and no answer is lost."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import perfkit as pk
+from perfkit.collectors import Tracer
 from perfkit.collectors.profile.hot import HotFunction
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
@@ -239,3 +241,46 @@ def test_huge_pages_are_timed_by_turns_with_none_and_the_least_counts(monkeypatc
     assert asked == [False, True] * 4
     assert tried(lambda _: CallTimes(np.zeros(1), 1, 0, (1.0,), 0.0, False, "", 0.1), 1, 2) == 0
     assert told(0) == ""
+
+
+LONG = r"""
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa)) double solve(const double *c, int n, double x, int rounds) {
+    double s = 0;
+    for (int r = 0; r < rounds; r++) {
+        double v = 0;
+        for (int i = 0; i < n; i++) v = v * x + c[i];
+        s += v;
+    }
+    return s;
+}
+int main(int count, char **words) {
+    static double c[1000];
+    for (int i = 0; i < 1000; i++) c[i] = 1.0 / (i + 1);
+    printf("%f\n", solve(c, 1000, 0.5, count > 1 ? atoi(words[1]) : 12000));
+    return 0;
+}
+"""
+
+
+def test_a_call_is_counted_to_its_end_beyond_what_is_kept():
+    program = compiled("long", LONG)
+    kept = Tracer(limit=100_000, early=True, count_to=10_000_000)
+    found = kept.run(program, "solve", ["1000"]).provenance
+    whole = Tracer(limit=10_000_000).run(program, "solve", ["1000"])
+    assert int(found.extra["counted"]) == whole.instruction_count > 5_000_000
+    assert sum(n for _, n in json.loads(found.extra["counted_by_block"])) == whole.instruction_count
+    assert not found.complete
+    assert found.stopped == "limit of 100000 instructions"
+    assert np.array_equal(kept.run(program, "solve", ["1000"]).stream, whole.head(100_000).stream)
+    assert "counted" not in kept.run(program, "solve", ["3000"]).provenance.extra  # longer than is counted
+    assert (
+        "counted" not in Tracer(limit=10_000_000, count_to=20_000_000).run(program, "solve", ["100"]).provenance.extra
+    )
+
+
+def test_a_call_of_sixty_million_instructions_is_measured():
+    answer = pk.why(compiled("long", LONG), core="zen5")
+    assert answer.measured is not None
+    assert answer.measured.part == pytest.approx(answer.result.instructions / 60e6, rel=0.02)
