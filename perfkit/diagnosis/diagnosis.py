@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.collectors.profile.hot import HotFunction, too_few
 from perfkit.collectors.tracer.demangle import named_as
@@ -17,7 +18,6 @@ from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.diagnosis import words
 from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words
-from perfkit.diagnosis.standing import beside, foreign, places, standing
 from perfkit.errors import FormatError, of_extra
 from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
@@ -28,12 +28,14 @@ from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
 from perfkit.simulators.gus.mispredicted import branch_ticks
 from perfkit.simulators.gus.sensitivity import Sensitivity, sensitivity
 from perfkit.simulators.gus.timing import CAUSES, MISPREDICTION
+from perfkit.trace.standing import STUB, foreign, places, standing
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
     from perfkit.simulators.gus.causality import Causality
+    from perfkit.trace.code import StaticCode
 
 WEIGHT = 2.0
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
@@ -45,6 +47,7 @@ _SEVERAL = 4  # resources that are named together, at most
 _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
 _MORE = 0.05  # a further gain that is worth a word
 _MOST = 0.5  # of what delays
+_IMPORTANT = 0.2  # share of what stands at a line from which a library's function is named beside it
 _SPREAD = 0.1  # of what delays: where no line has so much, none is named for it
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
@@ -563,7 +566,9 @@ class Diagnosis(Summarised):
         weights = self.responsible.shares + table["time"].to_numpy()
         libraries = foreign(self.result.trace)
         here = [first[tuple(row)] for row in found[keys].itertuples(index=False)]
-        found["library"] = ["\n".join(beside(code, at[libraries[at]], weights, weights[at].sum())) for at in here]
+        found["library"] = [
+            "\n".join(_libraries_at(code, at[libraries[at]], weights, weights[at].sum())) for at in here
+        ]
         found["source_line"] = [self._text(f, n) for f, n in zip(found["file"], found["line"], strict=True)]
         return found.sort_values(["causality", "time"], ascending=False, kind="stable").reset_index(drop=True)
 
@@ -735,6 +740,33 @@ class Diagnosis(Summarised):
 def _plain(value: Any) -> Any:
     """Return a part that is a dataclass, or a mapping of another type, as JSON holds it."""
     return vars(value) if is_dataclass(value) else dict(value)
+
+
+def _libraries_at(
+    code: "StaticCode", instructions: NDArray[np.int64], weights: NDArray[np.float64], whole: float
+) -> tuple[str, ...]:
+    """Return the libraries' functions that have a good part of what is told at one place, the largest part first.
+
+    Parameters
+    ----------
+    code : StaticCode
+        What was recorded.
+    instructions : (k,) int64
+        Those of libraries that are told there.
+    weights : (n,) float64
+        What each instruction has of all.
+    whole : float
+        What the place has.
+    """
+    by_name: dict[str, float] = {}
+    for k in instructions.tolist():
+        by_name[code.function[k]] = by_name.get(code.function[k], 0.0) + float(weights[k])
+    stubs = [name for name in by_name if name.endswith(STUB)]
+    ranked = sorted(by_name.items(), key=lambda item: -item[1])
+    large = [name for name, part in ranked if name and part >= _IMPORTANT * whole > 0]
+    if len(stubs) == 1 and len(large) == 1:  # the name that the program calls it by: strlen, not __strlen_evex
+        large = stubs
+    return tuple(dict.fromkeys(named_as(name.removesuffix(STUB)) for name in large))
 
 
 def _better(resource: str) -> str:

@@ -48,7 +48,6 @@ from perfkit.diagnosis.noise import Noise
 from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.sources import built, called_kernel, is_called
-from perfkit.diagnosis.standing import places
 from perfkit.diagnosis.team import Team, team_of
 from perfkit.diagnosis.words import FAR, brief
 from perfkit.errors import (
@@ -65,6 +64,7 @@ from perfkit.names import listed
 from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS
+from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace
 
 Say = Callable[[str], None]

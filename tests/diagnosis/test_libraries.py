@@ -12,9 +12,9 @@ from perfkit.collectors.profile.hot import HotFunction
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.huge_pages import TRANSLATION, told, tried
-from perfkit.diagnosis.standing import foreign, places, standing
 from perfkit.errors import DataError
 from perfkit.trace.code import Provenance, StaticCode
+from perfkit.trace.standing import foreign, places, standing
 from perfkit.trace.trace import Trace
 from tests.diagnosis.programs import compiled, needed
 

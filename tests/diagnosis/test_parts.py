@@ -29,7 +29,6 @@ from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, s
 from perfkit.diagnosis.diagnosis import Measured, Together
 from perfkit.diagnosis.named import named
 from perfkit.diagnosis.opinions import opinions
-from perfkit.diagnosis.standing import places
 from perfkit.diagnosis.why import _Inquiry, _nearest
 from perfkit.diagnosis.window import hot_timeline, hot_window
 from perfkit.diagnosis.words import held_back, remedy
@@ -37,6 +36,7 @@ from perfkit.errors import DataError
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.dag_gus import group
 from perfkit.simulators.gus.trace_events import trace_events
+from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace
 from tests.diagnosis.programs import CHAIN, compiled, needed
 from tests.results.examples import EXAMPLES

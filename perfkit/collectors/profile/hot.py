@@ -12,9 +12,10 @@ from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target, opene
 from perfkit.collectors.profile.watched import said, watched
 from perfkit.collectors.tracer.demangle import forms, parted
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.stubs import MARK, stub_at
+from perfkit.collectors.tracer.stubs import stub_at
 from perfkit.errors import DataError, UnavailableError, of_extra
 from perfkit.results import Kind, Tabled, draw
+from perfkit.trace.standing import STUB
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -311,7 +312,7 @@ def _short(name: str) -> str:
 def own(functions: Sequence[HotFunction], interpreter: Path | None = None) -> HotFunction | None:
     """Return the hottest function that is the program's own, of those that have a symbol; none of an interpreter's."""
     but = str(interpreter.resolve()) if interpreter else ""
-    known = (each for each in functions if each.symbol and not each.symbol.endswith(MARK))
+    known = (each for each in functions if each.symbol and not each.symbol.endswith(STUB))
     mine = (each for each in known if not each.is_system and not each.only_waits)
     if interpreter is not None:
         mine = (each for each in mine if each.path != but and not each.library.startswith("libpython"))

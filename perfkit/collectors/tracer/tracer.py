@@ -18,10 +18,11 @@ from perfkit.collectors.tracer.arguments import described_arguments
 from perfkit.collectors.tracer.bounds import BeyondWarning, misses
 from perfkit.collectors.tracer.demangle import demangled, named_as
 from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
-from perfkit.collectors.tracer.lines import Loaded, annotate, is_system
+from perfkit.collectors.tracer.lines import Loaded, annotate
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.trace.code import Provenance
+from perfkit.trace.standing import is_system
 from perfkit.trace.threads import BARRIERS, ThreadTraces
 from perfkit.trace.trace import Trace
 

@@ -12,9 +12,9 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.stubs import callers, stub_at
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import Ahead
-from perfkit.diagnosis.standing import places
 from perfkit.diagnosis.why import _Inquiry
 from perfkit.errors import DataError
+from perfkit.trace.standing import places
 from tests.diagnosis.programs import compiled, needed
 from tests.results.examples import EXAMPLES
 

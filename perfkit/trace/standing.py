@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.collectors.tracer.demangle import named_as
-from perfkit.collectors.tracer.lines import is_system
-from perfkit.collectors.tracer.stubs import MARK
-
 if TYPE_CHECKING:
     from perfkit.trace.code import StaticCode
     from perfkit.trace.trace import Trace
 
+STUB = "@plt"  # behind a function's name, as objdump writes it: the code by which a program calls it in a library
+_SYSTEM = ("/usr/", "/lib/", "/opt/", "/nix/", "/snap/", "/proc/", "/dev/", "/sys/", "/etc/")
+_TOOLCHAIN = ("/rustc/", "/rustlib/", "/rust/deps/", "/.cargo/registry/", "/lib/gcc/", "/include/c++/")
 _UNKNOWN = -1
-_IMPORTANT = 0.2  # share of what stands at a line from which a library's function is named beside it
+
+
+def is_system(file: str) -> bool:
+    """Whether a source file came with the compiler or a library, and is not the user's own.
+
+    Examples
+    --------
+    >>> is_system("/usr/include/c++/12/bits/stl_vector.h"), is_system("/srv/ada/solver.cpp")
+    (True, False)
+    """
+    return file.startswith(_SYSTEM) or any(part in file for part in _TOOLCHAIN)
 
 
 def places(trace: "Trace") -> list[str]:
@@ -57,7 +66,7 @@ def foreign(trace: "Trace") -> NDArray[np.bool_]:
     """
     code, asked = trace.code, trace.provenance.function
     mine = np.array([name == asked for name in code.function], dtype=bool)
-    found = np.array([name.endswith(MARK) for name in code.function], dtype=bool)
+    found = np.array([name.endswith(STUB) for name in code.function], dtype=bool)
     ranges = json.loads(trace.provenance.extra.get("system", "[]"))
     systems = [(code.pc >= start) & (code.pc < end) for start, end in ranges]
     found |= np.logical_or.reduce([each for each in systems if not (each & mine).any()], initial=False)
@@ -66,33 +75,6 @@ def foreign(trace: "Trace") -> NDArray[np.bool_]:
         own = {name for k, name in enumerate(code.function) if _is_own(code, k)}
         found |= np.array([name not in own for name in code.function], dtype=bool)
     return found & ~mine
-
-
-def beside(
-    code: "StaticCode", instructions: NDArray[np.int64], weights: NDArray[np.float64], whole: float
-) -> tuple[str, ...]:
-    """Return the libraries' functions that have a good part of what is told at one place, the largest part first.
-
-    Parameters
-    ----------
-    code : StaticCode
-        What was recorded.
-    instructions : (k,) int64
-        Those of libraries that are told there.
-    weights : (n,) float64
-        What each instruction has of all.
-    whole : float
-        What the place has.
-    """
-    by_name: dict[str, float] = {}
-    for k in instructions.tolist():
-        by_name[code.function[k]] = by_name.get(code.function[k], 0.0) + float(weights[k])
-    stubs = [name for name in by_name if name.endswith(MARK)]
-    ranked = sorted(by_name.items(), key=lambda item: -item[1])
-    large = [name for name, part in ranked if name and part >= _IMPORTANT * whole > 0]
-    if len(stubs) == 1 and len(large) == 1:  # the name that the program calls it by: strlen, not __strlen_evex
-        large = stubs
-    return tuple(dict.fromkeys(named_as(name.removesuffix(MARK)) for name in large))
 
 
 def _is_own(code: "StaticCode", k: int) -> bool:
