@@ -9,10 +9,16 @@ import pytest
 import perfkit as pk
 from perfkit.collectors import Tracer
 from perfkit.collectors.profile.hot import HotFunction
+from perfkit.collectors.profile.sampled import Target
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
+from perfkit.diagnosis.ahead import Ahead
+from perfkit.diagnosis.calls import Calls
+from perfkit.diagnosis.diagnosis import Measured
 from perfkit.diagnosis.huge_pages import TRANSLATION, told, tried
+from perfkit.diagnosis.why import _Inquiry
 from perfkit.errors import DataError
+from perfkit.machine.core import Microarchitecture
 from perfkit.trace.code import Provenance, StaticCode
 from perfkit.trace.standing import foreign, places, standing
 from perfkit.trace.trace import Trace
@@ -284,3 +290,54 @@ def test_a_call_of_sixty_million_instructions_is_measured():
     answer = pk.why(compiled("long", LONG), core="zen5")
     assert answer.measured is not None
     assert answer.measured.part == pytest.approx(answer.result.instructions / 60e6, rel=0.02)
+
+
+def test_outcomes_that_a_processor_learns_by_heart_are_no_mispredictions_where_the_measured_time_says_so():
+    trace = pk.datasets.load("traces/branchy")
+    core = Microarchitecture.load("zen5")
+    states = [pk.Gus(core, warm=warm).run(trace) for warm in ("none", "caches")]
+    without = pk.Gus(core, warm="predicted").run(trace)
+    assert without.branches[1] == 0 < states[1].branches[1]
+    assert without.cycles == states[1].settings.cycles(trace, (core,), mispredicted=False)[0]
+    asked = _Inquiry(Target(Path("/bin/true")), "", "zen5", 1.0, 1000, lambda _: None, Ahead("zen5", print))
+
+    def taken(cycles: float, skip: int = 5) -> float:
+        asked.unseen = []
+        measured = Measured(cycles, cycles, 3, 1, cycles)
+        return asked._learnt(states, core, Calls(skip, 1), trace, measured)[1].cycles
+
+    assert taken(without.cycles) == without.cycles
+    assert "learnt by heart" in asked.unseen[0]
+    assert taken(states[1].cycles) == states[1].cycles  # the mispredictions are in the measured time
+    assert taken(without.cycles / 2) == states[1].cycles  # they do not explain it
+    assert taken(without.cycles, skip=0) == states[1].cycles  # nothing came before
+    assert asked.unseen == []
+
+
+KEPT = r"""
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa, used)) double target(double x) { return x * 2 + 1; }
+int main(void) {
+    long turns = 0;
+    __asm__ volatile(
+        "mov $500, %%r11d\n"
+        "sub $128, %%rsp\n"
+        "1: call target\n"
+        "inc %0\n"
+        "cmp $2000, %0\n"
+        "jae 2f\n"
+        "dec %%r11d\n"
+        "jnz 1b\n"
+        "2: add $128, %%rsp\n"
+        : "+b"(turns) : : "r11", "xmm0", "xmm1", "xmm2", "memory", "cc");
+    printf("%ld\n", turns);
+    return turns != 500;
+}
+"""
+
+
+def test_a_value_that_a_caller_keeps_across_timed_calls_stays():
+    """gcc keeps values in registers that the function does not change (-fipa-ra): loops ran on and on."""
+    found = time_calls(compiled("kept", KEPT), "target")
+    assert (found.calls, found.ended) == (500, "")

@@ -192,18 +192,25 @@ def _to_itself(entry: Any, code: list[Any], plain: int) -> list[Any]:
 
 
 def _stub(context: int, plain: int) -> list[Any]:
-    """Read the clock, run the function, read the clock again; the return address is exchanged in place."""
+    """Read the clock, run the function, read the clock again; the return address is exchanged in place.
+
+    All registers are left as they are, also those that a call may change: a compiler that sees the function knows which
+    ones it does not, and keeps values in them (gcc's -fipa-ra).
+    """
     from iced_x86 import Code, Instruction, MemoryOperand, Register
 
     from perfkit.collectors.tracer.emit import R11, RAX, RCX, RDX, RIP, RSP, Emitter
 
     e = Emitter(context)
     untimed, other, back, mine, active, fresh = (e.new_label() for _ in range(6))
-    e.store(SAVED_R11, R11)
-    e.code(Code.MOV_R64_RM64, R11, MemoryOperand(displ=0, displ_size=8, seg=Register.FS))
+    own_thread = MemoryOperand(displ=0, displ_size=8, seg=Register.FS)
+    e.code(Code.PUSH_R64, R11)
+    e.code(Code.MOV_R64_RM64, R11, own_thread)
     e.code(Code.CMP_R64_RM64, R11, e.slot(FS_BASE))
+    e.code(Code.POP_R64, R11)
     e.branch(Code.JNE_REL32_64, other)
     e.label(mine)
+    e.store(SAVED_R11, R11)
     e.load(R11, ACTIVE)
     e.code(Code.TEST_RM64_R64, R11, R11)
     e.branch(Code.JNE_REL32_64, active)
@@ -234,6 +241,7 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.load(R11, SAVED_R11)
     e.branch(Code.JMP_REL32_64, plain)
     e.label(back)
+    e.store(SAVED_R11, R11)
     _take_time(e)
     e.code(Code.STMXCSR_M32, e.slot(MXCSR))
     e.code(Code.MOV_R32_RM32, Register.EAX, e.slot(ENTERED))
@@ -244,18 +252,19 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.load(RAX, SAVED_RAX)
     e.load(RDX, SAVED_RDX)
     e.load(RCX, SAVED_RCX)
+    e.load(R11, SAVED_R11)
     e.code(Code.JMP_RM64, e.slot(RETURN))
     e.label(other)
     # The first thread that comes is the one whose calls are timed.
+    e.code(Code.PUSH_R64, R11)
     e.code(Code.PUSH_R64, RAX)
+    e.code(Code.MOV_R64_RM64, R11, own_thread)
     e.code(Code.XOR_R32_RM32, Register.EAX, Register.EAX)
     e.locked(Code.CMPXCHG_RM64_R64, e.slot(FS_BASE), R11)
     e.code(Code.POP_R64, RAX)
+    e.code(Code.POP_R64, R11)
     e.branch(Code.JE_REL32_64, mine)
-    e.load(R11, OTHERS)
-    e.lea(R11, MemoryOperand(R11, displ=1, displ_size=1))
-    e.store(OTHERS, R11)
-    # Another thread's r11 may have taken this one's place in its slot: a function does not read it.
+    e.locked(Code.INC_RM64, e.slot(OTHERS))
     e.branch(Code.JMP_REL32_64, plain)
     # Within a timed call, unless that was left by an exception or longjmp, which takes until here at most.
     e.label(active)

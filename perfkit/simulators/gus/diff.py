@@ -35,7 +35,12 @@ WEIGHT = 2.0
 """A resource is asked for with so many times its capacity."""
 ALIKE = 0.6  # lines that changed are the same line where so much of their text is (difflib's ratio)
 _TELLING = 6  # letters: a brace is a part of every other line
-_WARM = {"none": "caches cold", "caches": "caches warm", "all": "caches and predictor warm"}
+_WARM = {
+    "none": "caches cold",
+    "caches": "caches warm",
+    "all": "caches and predictor warm",
+    "predicted": "caches warm, all branches predicted",
+}
 _WORK = 0.001  # of the instructions: a line that executes fewer and costs nothing is left out
 _PART = 0.1  # of the whole change: a rewritten line that explains less did not make it
 _COST = 0.5  # cycles below which a line costs nothing in a table of whole cycles
