@@ -143,6 +143,7 @@ class Gus:
             self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
         memory = self.memory(trace, program)
         ticks, spent = self._timed(trace, program, memory, progress)
+        branches, missed = memory.branches
         return GusResult(
             settings=self,
             trace=trace,
@@ -150,7 +151,7 @@ class Gus:
             ticks=ticks,
             spent=spent,
             served=memory.counts(),
-            branches=memory.branches,
+            branches=(branches, 0 if self.warm == "predicted" else missed),
         )
 
     def _timed(
