@@ -78,7 +78,9 @@ _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
 _WORTH = 0.01  # of the run: a function with less is not offered
 _ABOUT = 0.5  # of the time of the caller that has most: about as much, on a machine that others use
+_PART = 0.2  # of the time of `main`, from which a function that it calls is meant
 _COUNT_TO, _COUNTABLE = 2_000_000_000, 3e9  # instructions of a call that are counted, and cycles that it may take
+_HOTTER = 2  # times the program's own hottest function: a library's has more of the run, and who calls it is sought
 _TRIES = 3  # single calls that are tried, where exceptions leave them
 _THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
 # What unwinds: all of libgcc_s, and these of other libraries.
@@ -394,7 +396,7 @@ class _Inquiry:
                 "no machine code to explain: move its loop into numpy, numba or C first. What numba compiles is asked "
                 "about as pk.why(function, arguments=...). What comes later is seen with --timeout"
             )
-        if mine is None or mine.share < _MUCH * hottest.share:
+        if mine is None or hottest.share > _HOTTER * mine.share:
             calling = self._calling(hottest, mine)
             if calling is None and mine is None:
                 nothing = f"no function of {self.target.subject.name} itself was seen running: {found.summary()}"
@@ -441,8 +443,8 @@ class _Inquiry:
     def _calling(self, hottest: HotFunction, mine: HotFunction | None) -> HotFunction | None:
         """Return the function of the program that spends the run in a library's; None where none is known.
 
-        Of several the one whose calls take most of the run; of those that take about as much, as `main` does of all
-        that it calls, the shortest.
+        Of several the one whose calls take most of the run, and of those that take about as much the shortest; `main`
+        only where no other one takes a good part of it.
         """
         if self.target.script or not hottest.is_system or not Path(hottest.path).is_file():
             return None
@@ -452,17 +454,20 @@ class _Inquiry:
         found = [HotFunction(title, symbol, path, 0, 0.0, 1, 1) for (_, symbol), title in titles.items()]
         found += [mine] if mine is not None and mine.symbol not in {each.symbol for each in found} else []
         if len(found) < 2:
-            return found[0] if found and found[0] is not mine else None
+            return found[0] if found and (mine is None or found[0].symbol != mine.symbol) else None
         taken: dict[str, float] = {}
         for each in found:
             with self._stage(f"timing the calls of {each.name}, one of {len(found)} that may call {hottest.name}"):
                 runs, _ = self._timed(each)
             self.crowded = False
             taken[each.symbol] = float(runs[0].ticks.sum()) if runs else 0.0
-        most = max(taken.values())
-        much = [each for each in found if taken[each.symbol] >= _ABOUT * most > 0]
-        chosen = min(much, key=lambda each: (each.symbol == "main", elf.functions[each.symbol].size), default=None)
-        return None if chosen is mine else chosen
+        inner = {symbol: time for symbol, time in taken.items() if symbol != "main"}
+        most = max(inner.values())
+        if most < _PART * taken.get("main", 0.0):
+            inner, most = taken, taken["main"]
+        much = [each for each in found if inner.get(each.symbol, 0.0) >= _ABOUT * most > 0]
+        chosen = min(much, key=lambda each: elf.functions[each.symbol].size, default=None)
+        return None if chosen is None or (mine is not None and chosen.symbol == mine.symbol) else chosen
 
     def _place(self, hot: HotFunction) -> str:
         """Return the library that holds the function, "" for the program itself."""
@@ -783,8 +788,8 @@ class _Inquiry:
             return states
         self.unseen.append(
             f"mispredicted branches: with the {warm.branches[1]:,} that the simulated predictor misses "
-            f"{warm.cycles:,.0f} cycles are simulated, and {without:,.0f} without, near the measured time. Outcomes that "
-            "come again in every call are learnt by heart: with other data in each call they would cost the difference"
+            f"{warm.cycles:,.0f} cycles are simulated, and {without:,.0f} without, near the measured time. Outcomes "
+            "that come again in every call are learnt by heart: with other data in each call they would cost the difference"
         )
         return states[0], Gus(core, warm="predicted").run(trace)
 

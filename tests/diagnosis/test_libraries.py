@@ -341,3 +341,28 @@ def test_a_value_that_a_caller_keeps_across_timed_calls_stays():
     """gcc keeps values in registers that the function does not change (-fipa-ra): loops ran on and on."""
     found = time_calls(compiled("kept", KEPT), "target")
     assert (found.calls, found.ended) == (500, "")
+
+
+@pytest.mark.parametrize(
+    ("taken", "chosen"),
+    [
+        ({"main": 100.0, "flipped": 90.0, "once": 1.0}, "flipped"),
+        ({"main": 300.0, "flipped": 90.0, "once": 1.0}, "flipped"),  # its run was disturbed
+        ({"main": 100.0, "flipped": 3.0, "once": 1.0}, "main"),
+    ],
+)
+def test_of_several_that_call_the_hot_library_function_the_one_is_taken_that_spends_the_run_there(
+    monkeypatch, taken, chosen
+):
+    program = compiled("strlen0", STRLEN)
+    libc = HotFunction("strlen", "strlen", "/lib/x86_64-linux-gnu/libc.so.6", 90, 0.9, 1, 1)
+    asked = _Inquiry(Target(program), "", "zen5", 1.0, 1000, lambda _: None, Ahead("zen5", print))
+    asked.spent = {}
+    times = {name: CallTimes(np.array([t]), 1, 0, (1.0,), 0.0, False, "", 0.1) for name, t in taken.items()}
+    monkeypatch.setattr(asked, "_callers", lambda _: ("strlen", ["main", "flipped", "once"]))
+    monkeypatch.setattr(asked, "_timed", lambda hot: ([times[hot.symbol]], ""))
+    found = asked._calling(libc, None)
+    assert found is not None
+    assert found.symbol == chosen
+    mine = HotFunction(chosen, chosen, str(program.resolve()), 9, 0.1, 1, 1)
+    assert asked._calling(libc, mine) is None  # it is explained already, with its samples
