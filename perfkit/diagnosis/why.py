@@ -789,7 +789,7 @@ class _Inquiry:
         self.unseen.append(
             f"mispredicted branches: with the {warm.branches[1]:,} that the simulated predictor misses "
             f"{warm.cycles:,.0f} cycles are simulated, and {without:,.0f} without, near the measured time. Outcomes "
-            "that come again in every call are learnt by heart: with other data in each call they would cost the difference"
+            "that come again in every call are learnt by heart: with other data in each call they would cost that"
         )
         return states[0], Gus(core, warm="predicted").run(trace)
 
