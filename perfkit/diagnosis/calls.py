@@ -1,5 +1,6 @@
 """Which calls of a function are recorded: whole ones, as like the others as can be, as many as there is room for."""
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,6 +140,28 @@ def share_of(part: Trace, whole: Trace) -> float | None:
     if float(np.abs(mixes[0] - mixes[1]).sum()) / 2 > _OTHER:
         return None
     return part.instruction_count / whole.instruction_count
+
+
+def share_of_counted(part: Trace, whole: Trace) -> float | None:
+    """Return the share of a call that a part is, as `share_of` does, of a call that was counted further than recorded.
+
+    None where it was not counted to its end, too.
+    """
+    counted = whole.provenance.extra
+    if "counted" not in counted:
+        return None
+    bases = dict(zip(whole.code.pc.tolist(), whole.object_addresses().tolist(), strict=True))
+    base = {pc - at for pc, at in bases.items()}
+    first, executed = part.code.block_start[:-1], part.block_counts() * np.diff(part.code.block_start)
+    mixes: list[dict[int, float]] = [{}, {}]
+    for at, n in zip(part.object_addresses()[first].tolist(), executed.tolist(), strict=True):
+        mixes[0][at] = mixes[0].get(at, 0.0) + n / part.instruction_count
+    total = int(counted["counted"])
+    for pc, n in json.loads(counted["counted_by_block"]):
+        at = bases.get(pc, pc - min(base, key=lambda each: abs(pc - each)))  # of code that was not kept
+        mixes[1][at] = mixes[1].get(at, 0.0) + n / total
+    apart = sum(abs(mixes[0].get(at, 0.0) - mixes[1].get(at, 0.0)) for at in mixes[0].keys() | mixes[1].keys()) / 2
+    return None if apart > _OTHER else part.instruction_count / total
 
 
 def fewer(calls: Calls) -> Calls:

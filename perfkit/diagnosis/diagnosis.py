@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.collectors.profile.hot import HotFunction, too_few
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
-from perfkit.collectors.tracer.stubs import MARK
 from perfkit.diagnosis import words
+from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words
 from perfkit.errors import FormatError, of_extra
 from perfkit.names import listed
@@ -27,13 +28,14 @@ from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
 from perfkit.simulators.gus.mispredicted import branch_ticks
 from perfkit.simulators.gus.sensitivity import Sensitivity, sensitivity
 from perfkit.simulators.gus.timing import CAUSES, MISPREDICTION
+from perfkit.trace.standing import STUB, foreign, places, standing
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
     from perfkit.simulators.gus.causality import Causality
-    from perfkit.trace.trace import Trace
+    from perfkit.trace.code import StaticCode
 
 WEIGHT = 2.0
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
@@ -45,6 +47,8 @@ _SEVERAL = 4  # resources that are named together, at most
 _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
 _MORE = 0.05  # a further gain that is worth a word
 _MOST = 0.5  # of what delays
+_IMPORTANT = 0.2  # share of what stands at a line from which a library's function is named beside it
+_SPREAD = 0.1  # of what delays: where no line has so much, none is named for it
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
@@ -55,7 +59,7 @@ _NEVER = -0.85  # off: other programs in the same caches do not make anything so
 _KERNEL = 0.2  # of the processor time, from which the kernel's work is told
 # Arithmetic on SSE and AVX registers, which sets the flags of MXCSR.
 _FLOATING = re.compile(r"v?(add|sub|mul|div|sqrt|fn?m(add|sub)\d*|cvt\w*)[sp][sd]\b")
-_FAULT = 1000  # cycles of the kernel for a page fault, at least: 0.5 to 1 us where anybody looked
+_FAULT, _FAULT_MOST = 1000, 4000  # cycles of the kernel for a page fault: 0.25 to 1 us, more in virtual machines
 _BRANCHES = "misprediction_penalty"
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
 
@@ -163,32 +167,6 @@ class Opinion:
     agrees: bool | None = None
 
 
-def places(trace: "Trace") -> list[str]:
-    """Return where each static instruction is: ``file:line``, or its address as objdump prints it.
-
-    A linkage stub (PLT) is where the call that leads to it is.
-    """
-    code, addresses = trace.code, trace.object_addresses().tolist()
-    each = ((code.file[k], int(code.line[k]), addresses[k]) for k in standing(trace))
-    return [f"{Path(name).name}:{line}" if line else f"{address:#x}" for name, line, address in each]
-
-
-def standing(trace: "Trace") -> list[int]:
-    """Return the static instruction at whose place each is told: itself; of a linkage stub the call that leads to it.
-
-    Nobody wrote a stub, and what is waited for there is the callee's, or the call before.
-    """
-    code, found = trace.code, list(range(trace.code.instruction_count))
-    stubs = [k for k in found if code.function[k].endswith(MARK)]
-    for block in sorted({int(code.block[k]) for k in stubs}):
-        at = np.flatnonzero(trace.stream == block)
-        before = np.bincount(trace.stream[at[at > 0] - 1])
-        if len(before):
-            call = int(code.block_start[int(before.argmax()) + 1]) - 1
-            found = [call if int(code.block[k]) == block and code.line[call] else k for k in found]
-    return found
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Summarised):
     """Why a function is slow.
@@ -227,6 +205,8 @@ class Diagnosis(Summarised):
         Why this may not be the function to explain: the run spends its time elsewhere, say.
     later : str
         That the run was stopped, and what it does later was not seen; "" where it was watched to its end.
+    tried : str
+        What came of a remedy that was tried on the program itself (measured).
 
     Examples
     --------
@@ -253,6 +233,7 @@ class Diagnosis(Summarised):
     first: str = ""
     doubts: tuple[str, ...] = ()
     later: str = ""
+    tried: str = ""
 
     @property
     def kind(self) -> Kind:
@@ -265,9 +246,9 @@ class Diagnosis(Summarised):
         Parameters
         ----------
         **changes
-            Fields that nothing simulated depends on: program, opinions, unseen, seconds.
+            Fields that nothing simulated depends on: program, opinions, unseen, seconds, tried.
         """
-        assert changes.keys() <= {"program", "opinions", "unseen", "seconds"}, changes
+        assert changes.keys() <= {"program", "opinions", "unseen", "seconds", "tried"}, changes
         found = replace(self, **changes)
         cached = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
         found.__dict__.update({name: value for name, value in vars(self).items() if name in cached})
@@ -392,7 +373,7 @@ class Diagnosis(Summarised):
             )
         if self.measured is None or more <= 0:
             return ""
-        if self.measured.faults * _FAULT < more / 4:
+        if self.measured.faults * _FAULT_MOST < more / 2:
             return self._subnormal
         return (
             f", which holds the kernel's work for about {self.measured.faults:,.0f} page faults (memory touched for "
@@ -416,8 +397,7 @@ class Diagnosis(Summarised):
     def what_ifs(self) -> tuple[Promise, ...]:
         """The changes of the core that would help most, the best first (simulated)."""
         alone = [
-            Promise(self._change(name), 1 + gain, self._words(name)[1], self._without.get(name, 0.0))
-            for name, gain in self._best
+            Promise(self._change(name), 1 + gain, self._words(name)[1], self._most(name)) for name, gain in self._best
         ]
         both = self.together
         if both is None:
@@ -425,6 +405,10 @@ class Diagnosis(Summarised):
         change = listed(map(_better, both.resources))
         helps = listed(self._words(name)[1] for name in both.resources)
         return (Promise(f"{change} together", 1 + both.gain, helps), *alone[:2])
+
+    def _most(self, resource: str) -> float:
+        """How many times as fast without a limit (simulated); 0 where a remedy was tried, which is measured."""
+        return 0.0 if self.tried and resource in TRANSLATION else self._without.get(resource, 0.0)
 
     @cached_property
     def together(self) -> "Together | None":
@@ -547,7 +531,8 @@ class Diagnosis(Summarised):
 
         Columns: place (``file:line``, or the address as objdump prints it), file, line, function, causality (share of
         what delays the run), time (share of the cycles), cause (the largest of the time), held (share of the cycles
-        that the bottleneck, or a resource of its group, takes there), source_line.
+        that the bottleneck, or a resource of its group, takes there), library (functions of libraries that have a good
+        part of that, called from there; one a line), source_line.
         """
         pd = of_extra("pandas")
 
@@ -578,6 +563,12 @@ class Diagnosis(Summarised):
             ]
         else:
             found["held"] = [float(row[mine].sum()) / max(1, self.result.ticks) for row in by_cause]
+        weights = self.responsible.shares + table["time"].to_numpy()
+        libraries = foreign(self.result.trace)
+        here = [first[tuple(row)] for row in found[keys].itertuples(index=False)]
+        found["library"] = [
+            "\n".join(_libraries_at(code, at[libraries[at]], weights, weights[at].sum())) for at in here
+        ]
         found["source_line"] = [self._text(f, n) for f, n in zip(found["file"], found["line"], strict=True)]
         return found.sort_values(["causality", "time"], ascending=False, kind="stable").reset_index(drop=True)
 
@@ -601,6 +592,8 @@ class Diagnosis(Summarised):
         said = str(row["place"]) + (f" ({textwrap.shorten(row['source_line'], 60)})" if row["source_line"] else "")
         said += f" in {words.brief(named_as(row['function']))}" if not row["line"] and row["function"] else ""
         names = [words.brief(name) for name in inlined_from(self.result.trace, row["file"], row["line"])]
+        called = [words.brief(name) for name in row["library"].split("\n") if name]
+        said += f", in {listed(called[:2])}, which it calls" if called else ""
         return said + (f", with code inlined from {textwrap.shorten(', '.join(names[:2]), 80)}" if names else "")
 
     def headline(self) -> str:
@@ -609,7 +602,7 @@ class Diagnosis(Summarised):
 
     def _answered(self) -> str:
         doubt = self.doubt[:1].upper() + self.doubt[1:]
-        return ". ".join(filter(None, (self.first, doubt, self._cause(), *self.threads[:1])))
+        return ". ".join(filter(None, (self.first, doubt, self._cause(), self.tried, *self.threads[:1])))
 
     def _cause(self) -> str:
         top, at = self.lines.iloc[0], self.line
@@ -628,14 +621,19 @@ class Diagnosis(Summarised):
         if not resource:
             return f"No single resource holds {name} back: none, made twice as good, brings 1 %; see {where}"
         gain = self.gain
-        if top["place"] != at["place"] and round(100 * top["causality"]):
+        mine = "that" if at["held"] >= _HELD else "its time"
+        if 0 < top["causality"] < _SPREAD:
+            shares = self.lines["causality"].cumsum()  # the largest first
+            several = int((shares < _MOST).sum()) + 1
+            hangs = f"most of {mine} is at {where}, and half of what delays it is spread over {several} places"
+        elif top["place"] != at["place"] and round(100 * top["causality"]):
             hangs = (
                 f"most of that at {where}, while {top['causality']:.0%} of what delays it hangs on {self._said(top)}"
             )
         elif top["place"] == at["place"] and top["causality"] > 0:
             hangs = f"{top['causality']:.0%} of what delays it hangs on {where}"
         else:
-            hangs = f"most of {'that' if at['held'] >= _HELD else 'its time'} is at {where}"
+            hangs = f"most of {mine} is at {where}"
         if gain < HOLDS:
             return (
                 f"Nothing dominates {name}: the best single resource, made twice as good, would make it "
@@ -742,6 +740,33 @@ class Diagnosis(Summarised):
 def _plain(value: Any) -> Any:
     """Return a part that is a dataclass, or a mapping of another type, as JSON holds it."""
     return vars(value) if is_dataclass(value) else dict(value)
+
+
+def _libraries_at(
+    code: "StaticCode", instructions: NDArray[np.int64], weights: NDArray[np.float64], whole: float
+) -> tuple[str, ...]:
+    """Return the libraries' functions that have a good part of what is told at one place, the largest part first.
+
+    Parameters
+    ----------
+    code : StaticCode
+        What was recorded.
+    instructions : (k,) int64
+        Those of libraries that are told there.
+    weights : (n,) float64
+        What each instruction has of all.
+    whole : float
+        What the place has.
+    """
+    by_name: dict[str, float] = {}
+    for k in instructions.tolist():
+        by_name[code.function[k]] = by_name.get(code.function[k], 0.0) + float(weights[k])
+    stubs = [name for name in by_name if name.endswith(STUB)]
+    ranked = sorted(by_name.items(), key=lambda item: -item[1])
+    large = [name for name, part in ranked if name and part >= _IMPORTANT * whole > 0]
+    if len(stubs) == 1 and len(large) == 1:  # the name that the program calls it by: strlen, not __strlen_evex
+        large = stubs
+    return tuple(dict.fromkeys(named_as(name.removesuffix(STUB)) for name in large))
 
 
 def _better(resource: str) -> str:

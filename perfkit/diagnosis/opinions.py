@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.profile.hot import Profile
-from perfkit.diagnosis.diagnosis import Diagnosis, Opinion, standing
+from perfkit.diagnosis.diagnosis import Diagnosis, Opinion
 from perfkit.diagnosis.noise_curves import NONE
 from perfkit.errors import PerfkitError
 from perfkit.machine.core import Microarchitecture
 from perfkit.names import listed
 from perfkit.scoring.dag_gus import group
+from perfkit.trace.standing import standing
 from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:

@@ -135,6 +135,7 @@ def as_values(answer: "Diagnosis") -> dict[str, Any]:
         "headline": answer.headline(),
         "doubt": answer.doubt,
         "later": answer.later,
+        "tried": answer.tried,
         "measured_cycles": measured.cycles if measured else None,
         "measured_cycles_most": measured.high if measured else None,
         "measured_cycles_median": (measured.typical or None) if measured else None,

@@ -12,25 +12,37 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, own, profile, shown
+from perfkit.collectors.profile.hot import OPENMP, HotFunction, Profile, check_program, few, own, profile, shown
 from perfkit.collectors.profile.perf import METHOD as PERF
 from perfkit.collectors.profile.perf import RATE
 from perfkit.collectors.profile.sampled import Target, mapped_code, opened, place
 from perfkit.collectors.profile.watched import STOPPED
-from perfkit.collectors.tracer.cloner import Refusal
+from perfkit.collectors.tracer.cloner import LeavingError, Refusal
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.lines import places_of
 from perfkit.collectors.tracer.stubs import callers
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import ALL, Ahead
-from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle, share_of, windows_of
-from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured, places
+from perfkit.diagnosis.calls import (
+    Calls,
+    choose_calls,
+    fewer,
+    from_address,
+    middle,
+    share_of,
+    share_of_counted,
+    windows_of,
+)
+from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured
+from perfkit.diagnosis.huge_pages import TRANSLATION, told, tried
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
 from perfkit.diagnosis.noise_result import NoiseResult
@@ -52,6 +64,7 @@ from perfkit.names import listed
 from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS
+from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace
 
 Say = Callable[[str], None]
@@ -64,13 +77,21 @@ _COVERED = 0.5  # of the samples in a function: a recording that holds fewer is 
 _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
 _WORTH = 0.01  # of the run: a function with less is not offered
+_ABOUT = 0.5  # of the time of the caller that has most: about as much, on a machine that others use
+_PART = 0.2  # of the time of `main`, from which a function that it calls is meant
+_COUNT_TO, _COUNTABLE = 2_000_000_000, 3e9  # instructions of a call that are counted, and cycles that it may take
+_HOTTER = 2  # times the program's own hottest function: a library's has more of the run, and who calls it is sought
+_TRIES = 3  # single calls that are tried, where exceptions leave them
+_THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
+# What unwinds: all of libgcc_s, and these of other libraries.
+_UNWINDER = re.compile(r"__cxa_|__gxx_personality|_Unwind_|_?_?dl_(find_object|iterate_phdr)|_dl_find_dso|__gcclibcxx")
 _CALLERS = 4  # functions that are named as callers
 _SMALL = 0.25  # of the run: an answer about less is not one about the program
 _WAITING = 0.2  # of the run: threads that wait so long come before what one of them does
-_OPENMP = ("libgomp", "libomp", "libiomp")
 _UNTIMED = 100  # calls that are recorded where none was timed
 _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
-_UP = 3  # callers that are looked at where calls are too short
+_UP = 5  # callers that are looked at where calls are too short: one of the program's own may lie behind a library's
+_STARTS = re.compile(r"start_thread|_start|start_call_main|start_main|^clone")  # what starts programs and threads
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
 _SLICE = 0.001  # seconds below which calls run between two interruptions
 _SEVERAL = 5  # calls from which their median tells that none of them was interrupted
@@ -205,15 +226,21 @@ class _Inquiry:
         self.spent: dict[str, float] = {}
         self.unseen: list[str] = []
         self.bare = False  # whether short calls are explained without the code that makes them
+        self.others = 0  # calls that could not be recorded, for an exception leaves them
         self.crowded = False  # whether other threads than the first call the function, too
         with self._stage("finding the hot function"):
             found = self._profile()
         hot, reason = self._function(found)
-        if found is not None:
+        if found is not None and not hot.samples and not self.asked:
+            self.say(f"{hot.name}: {reason}")
+        elif found is not None:
             self.say(f"{hot.name} has {hot.share:.0%} of {found.total:,} {found.unit}")
         self._check_process(hot)
         try:
             return self._explained(found, hot, reason)
+        except LeavingError as error:
+            throwing = _throwing(found, self.target.program)
+            raise DataError(". ".join(filter(None, (throwing, str(error))))) from error
         except NeverCalledError as error:
             if not hot.samples:
                 raise
@@ -280,25 +307,33 @@ class _Inquiry:
         if measured is None and (self.inner is not hot or self.bare):
             alone = calls.count if self.bare and self.inner is hot else 0
             measured = self._sampled_quietly(found, trace, states[1].cycles, alone)
-        result = self._simulated(states, calls, measured)
+        result = self._simulated(self._learnt(states, core, calls, trace, measured), calls, measured)
         self._look(found, hot, timed, calls, trace)
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
+        before = _waiting(found), _throwing(found, self.target.program)
+        called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         answer = Diagnosis(
             program=self.target.subject.name, function=hot.name, symbol=hot.symbol, file=hot.path, chosen=reason,
             candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found else None,
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
-            first=". ".join(filter(None, (_waiting(found), team.first if team is not None else ""))),
+            first=". ".join(filter(None, (*before, team.first if team is not None else "", called))),
             doubts=tuple(self._doubts(found, result, measured)), later=self._later(found),
         )  # fmt: skip
-        return self._asked(answer, found, hot, calls)
+        return self._asked(answer, found, hot, calls, bool(timed) and self._whole(trace) is not None)
 
-    def _asked(self, answer: Diagnosis, found: Profile | None, hot: HotFunction, calls: Calls) -> Diagnosis:
+    def _asked(
+        self, answer: Diagnosis, found: Profile | None, hot: HotFunction, calls: Calls, timed: bool
+    ) -> Diagnosis:
         """Work out what would help, which lines are responsible and what the other methods say; return all of it."""
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
             answer.what_ifs  # noqa: B018 - worked out here, where its time is seen
+        if answer.bottleneck in TRANSLATION and timed:
+            with self._stage("trying huge pages"), self.ahead.resting():
+                last = calls.skip + calls.count
+                answer = answer.but(tried=told(tried(partial(self._once, hot, last), calls.skip, last)))
         self.ahead.wait("causality")
         with self._stage("asking which instructions are responsible"):
             answer.lines  # noqa: B018
@@ -367,11 +402,15 @@ class _Inquiry:
                 "no machine code to explain: move its loop into numpy, numba or C first. What numba compiles is asked "
                 "about as pk.why(function, arguments=...). What comes later is seen with --timeout"
             )
-        if mine is None:
-            raise DataError(
-                f"no function of {self.target.subject.name} itself was seen running: {found.summary()}. "
-                f"{self._ask_instead(hottest)}"
-            )
+        if mine is None or hottest.share > _HOTTER * mine.share:
+            calling = self._calling(hottest, mine)
+            if calling is None and mine is None:
+                nothing = f"no function of {self.target.subject.name} itself was seen running: {found.summary()}"
+                why_not = _throwing(found, self.target.program), nothing, self._ask_instead(hottest)
+                raise DataError(". ".join(filter(None, why_not)))
+            if calling is not None:
+                return calling, f"it calls {hottest.name} of {hottest.library}, the hottest function"
+        assert mine is not None
         if mine.path != str(self.target.program.resolve()) and Path(mine.path).name != self.target.subject.name:
             self.unseen.append(f"{self.target.subject.name} spends its time in {mine.library}")
         if (mine.symbol, mine.path) == (hottest.symbol, hottest.path):
@@ -383,6 +422,18 @@ class _Inquiry:
         elf = ElfFile(self.target.program)
         if elf.is_stripped and elf.debug_file is None:
             return "It was stripped: build it without -s"
+        name, symbols = self._callers(hottest)
+        if symbols:
+            asks = listed((f"-f {shlex.quote(brief(named_as(one)))}" for one in symbols), last="or")
+            return f"Ask about what calls {name} there: {asks}"
+        return (
+            "Ask about the function of the program that calls it (-f FUNCTION), or about the library's own "
+            "(-f LIBRARY:FUNCTION)"
+        )
+
+    def _callers(self, hottest: HotFunction) -> tuple[str, list[str]]:
+        """Return the program's name of a library's function, and the symbols of some functions there that call it."""
+        elf = ElfFile(self.target.program)
         # libc's own names of memcpy are __memcpy_avx512_unaligned_erms and the like.
         library = ElfFile(hottest.path).functions if Path(hottest.path).is_file() else {}
         at = library[hottest.symbol].address if hottest.symbol in library else None
@@ -391,13 +442,38 @@ class _Inquiry:
         parts = {part for name in alike for part in re.split(r"__?|@", name)}
         names = [name for name in set(elf.imports.values()) if name in parts]
         for name in sorted(names, key=len, reverse=True):
-            if found := [brief(named_as(symbol)) for symbol in itertools.islice(callers(elf, name), _CALLERS)]:
-                asks = listed((f"-f {shlex.quote(one)}" for one in found), last="or")
-                return f"Ask about what calls {name} there: {asks}"
-        return (
-            "Ask about the function of the program that calls it (-f FUNCTION), or about the library's own "
-            "(-f LIBRARY:FUNCTION)"
-        )
+            if found := list(itertools.islice(callers(elf, name), _CALLERS)):
+                return name, found
+        return "", []
+
+    def _calling(self, hottest: HotFunction, mine: HotFunction | None) -> HotFunction | None:
+        """Return the function of the program that spends the run in a library's; None where none is known.
+
+        Of several the one whose calls take most of the run, and of those that take about as much the shortest; `main`
+        only where no other one takes a good part of it.
+        """
+        if self.target.script or not hottest.is_system or not Path(hottest.path).is_file():
+            return None
+        path = str(self.target.program.resolve())
+        elf = ElfFile(self.target.program)
+        titles = shown({(path, symbol) for symbol in self._callers(hottest)[1]}, {path: elf})
+        found = [HotFunction(title, symbol, path, 0, 0.0, 1, 1) for (_, symbol), title in titles.items()]
+        found += [mine] if mine is not None and mine.symbol not in {each.symbol for each in found} else []
+        if len(found) < 2:
+            return found[0] if found and (mine is None or found[0].symbol != mine.symbol) else None
+        taken: dict[str, float] = {}
+        for each in found:
+            with self._stage(f"timing the calls of {each.name}, one of {len(found)} that may call {hottest.name}"):
+                runs, _ = self._timed(each)
+            self.crowded = False
+            taken[each.symbol] = float(runs[0].ticks.sum()) if runs else 0.0
+        inner = {symbol: time for symbol, time in taken.items() if symbol != "main"}
+        most = max(inner.values())
+        if most < _PART * taken.get("main", 0.0):
+            inner, most = taken, taken["main"]
+        much = [each for each in found if inner.get(each.symbol, 0.0) >= _ABOUT * most > 0]
+        chosen = min(much, key=lambda each: elf.functions[each.symbol].size, default=None)
+        return None if chosen is None or (mine is not None and chosen.symbol == mine.symbol) else chosen
 
     def _place(self, hot: HotFunction) -> str:
         """Return the library that holds the function, "" for the program itself."""
@@ -459,9 +535,12 @@ class _Inquiry:
         What such a function waits for is often its caller's: a loop that calls it, or a table of functions.
         """
         caller, runs = hot, timed
+        within: tuple[HotFunction, str, list[CallTimes]] | None = None  # the last caller of a library: qsort
         for _ in range(_UP):
             above = _returned_to(runs[0], self._known(found))
             if above is None or (above.symbol, above.path) == (caller.symbol, caller.path):
+                break
+            if above.is_system and (self.target.script or _STARTS.search(above.symbol)):
                 break
             caller = above
             with self._stage(f"timing the calls of {caller.name}, which calls {hot.name}"):
@@ -470,8 +549,14 @@ class _Inquiry:
                 self.crowded = False
                 break
             if len(runs[0].ticks) <= 1 or middle(runs[0].cycles) >= _SHORT:
-                return caller, f"it calls {hot.name}, {reason}, whose calls are too short to be explained alone", runs
-        return hot, reason, timed
+                chosen = caller, f"it calls {hot.name}, {reason}, whose calls are too short to be explained alone", runs
+                if caller.is_system:
+                    within = chosen if within or caller.share >= _MUCH else None
+                elif within and float(runs[0].cycles.mean()) > _FAR_IN * self.limit:
+                    break  # too long to be recorded whole, and where in it the library was called not to be seen
+                else:
+                    return chosen
+        return within or (hot, reason, timed)
 
     def _known(self, found: Profile | None) -> dict[tuple[str, str], HotFunction]:
         return {(each.path, each.symbol): each for each in found.functions} if found else {}
@@ -501,20 +586,20 @@ class _Inquiry:
             return None
         return replace(team, explained=self.crowded, sampled=tuple(map(int, hot.by_thread.split())))
 
-    def _tracer(self, hot: HotFunction, calls: Calls, limit: int, after: float = 0.0) -> Trace:
+    def _tracer(self, hot: HotFunction, calls: Calls, limit: int, after: float = 0.0, count_to: int = 0) -> Trace:
         """Record calls with their callees; what that warns of is said under "not seen"."""
         tracer = Tracer(
-            limit=limit, skip=calls.skip, repeat=calls.count, callees=True, early=True, after=after,
+            limit=limit, skip=calls.skip, repeat=calls.count, callees=True, early=True, after=after, count_to=count_to,
             timeout=_PATIENCE + 4 * self.seconds, library=self._place(hot), stdin=self.target.stdin,
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PerfkitWarning)
             return tracer.run(self.target.subject, hot.symbol, self.target.arguments)
 
-    def _once(self, hot: HotFunction, calls: int = 0) -> CallTimes:
+    def _once(self, hot: HotFunction, calls: int = 0, environment: Mapping[str, str] | None = None) -> CallTimes:
         return time_calls(
-            self.target.subject, hot.symbol, self.target.arguments,
-            library=self._place(hot), stdin=self.target.stdin, seconds=self.seconds, calls=calls,
+            self.target.subject, hot.symbol, self.target.arguments, library=self._place(hot),
+            stdin=self.target.stdin, seconds=self.seconds, calls=calls, environment=environment,
         )  # fmt: skip
 
     def _again(self, hot: HotFunction, calls: int) -> list[CallTimes]:
@@ -536,7 +621,11 @@ class _Inquiry:
             cycles = timed[0].cycles
             calls = choose_calls(cycles, self.limit, most=_AHEAD)
         while True:
-            trace = self._tracer(hot, calls, self.limit)
+            try:
+                trace = self._tracer(hot, calls, self.limit)
+            except LeavingError as error:
+                calls = self._beside_exception(calls, timed, error)
+                continue
             if trace.provenance.complete or calls.count == 1:
                 break
             self.say(f"{calls.count:,} calls are more than {self.limit:,} instructions: recording fewer")
@@ -545,7 +634,10 @@ class _Inquiry:
             return self._more(hot, trace)
         if not trace.provenance.complete and (unsure or (timed and len(timed[0].ticks) > calls.skip)):
             self.say(f"one call is more than {self.limit:,} instructions: counting them")
-            self.longer = self._tracer(hot, calls, _FAR_IN * self.limit)
+            # Where it was timed to its end, and can be counted to it in some seconds.
+            is_timed = bool(timed) and len(timed[0].ticks) > calls.skip
+            can = is_timed and float(timed[0].cycles[calls.skip]) < _COUNTABLE
+            self.longer = self._tracer(hot, calls, _FAR_IN * self.limit, count_to=_COUNT_TO if can else 0)
         if timed and len(timed[0].ticks):
             part = timed[0].cycles
             here = float(part[calls.skip : calls.skip + calls.count].sum())
@@ -555,6 +647,23 @@ class _Inquiry:
                 typical=here / calls.count / middle(part) if middle(part) else 1.0,
             )
         return calls, trace
+
+    def _beside_exception(self, calls: Calls, timed: list[CallTimes], error: LeavingError) -> Calls:
+        """Return other calls, where one of those that were to be recorded is left by an exception: fewer, then later.
+
+        Raises
+        ------
+        LeavingError
+            All that were tried are.
+        """
+        self.others += calls.count == 1
+        known = len(timed[0].ticks) if timed else 0
+        if calls.count > 1:
+            self.say(f"one of {calls.count:,} calls is left by an exception, or longjmp: recording fewer")
+            return fewer(calls)
+        if self.others > _TRIES or calls.skip + 1 >= known:
+            raise error
+        return replace(calls, skip=calls.skip + 1)
 
     def _more(self, hot: HotFunction, first: Trace) -> tuple[Calls, Trace]:
         """Record as many calls behind the first as there is room for, where none was timed: it meets empty caches."""
@@ -661,6 +770,34 @@ class _Inquiry:
             return 0.0
         part = trace if trace.code is self.longer.code else self.longer.head(trace.instruction_count)
         return Gus(core).cycles_after(self.longer, part)
+
+    def _learnt(
+        self,
+        states: Sequence[GusResult],
+        core: Microarchitecture,
+        calls: Calls,
+        trace: Trace,
+        measured: Measured | None,
+    ) -> Sequence[GusResult]:
+        """Return the simulations, without mispredictions where those alone explain why more is simulated than measured.
+
+        Calls with the same data meet the same outcomes again and again: a processor learns some ten thousand of them
+        by heart, the simulated predictor fewer.
+        """
+        warm = states[1]
+        if measured is None or not calls.skip or not warm.branches[1] or self.expected:
+            return states
+        if warm.cycles <= (1 + FAR) * measured.cycles:
+            return states
+        without = float(warm.settings.cycles(trace, (core,), mispredicted=False)[0])
+        if abs(math.log(max(without, 1.0) / measured.cycles)) > math.log(1 + FAR):
+            return states
+        self.unseen.append(
+            f"mispredicted branches: with the {warm.branches[1]:,} that the simulated predictor misses "
+            f"{warm.cycles:,.0f} cycles are simulated, and {without:,.0f} without, near the measured time. Outcomes "
+            "that come again in every call are learnt by heart: with other data in each call they would cost that"
+        )
+        return states[0], Gus(core, warm="predicted").run(trace)
 
     def _part(self, longer: Trace, first: int, last: int) -> Trace:
         """Return so many blocks, and keep what ran before them: never a whole call, though it may end with the call."""
@@ -787,21 +924,26 @@ class _Inquiry:
         """Return which share of whole calls is recorded: 1, or less of one call that is longer and runs alike."""
         if trace.provenance.complete:
             return 1.0
-        if self.longer is None or not self.longer.provenance.complete:
+        if self.longer is None:
             return None
-        return share_of(trace, self.longer)
+        shared = share_of if self.longer.provenance.complete else share_of_counted
+        return shared(trace, self.longer)
 
     def _in_part(self, trace: Trace) -> str:
         """Say why a part of a call is not compared with what the whole call takes."""
-        if self.before is not None and not (self.longer and self.longer.provenance.complete):
+        known = self.longer is not None and (
+            self.longer.provenance.complete or "counted" in self.longer.provenance.extra
+        )
+        if self.before is not None and not known:
             return f"one call is longer than {_FAR_IN * self.limit:,} instructions, and how long nobody counted"
         if self.longer is None:
             return f"only a part of one call is recorded ({trace.provenance.stopped})"
-        if not self.longer.provenance.complete:
+        if not self.longer.provenance.complete and "counted" not in self.longer.provenance.extra:
             return f"one call is longer than can be counted ({self.longer.provenance.stopped})"
+        whole = int(self.longer.provenance.extra.get("counted", self.longer.instruction_count))
         return (
-            f"the recorded part of one call runs other code than the rest of its "
-            f"{self.longer.instruction_count:,} instructions (--limit records more)"
+            f"the recorded part of one call runs other code than the rest of its {whole:,} instructions (--limit "
+            "records more)"
         )
 
     def _noise(self, hot: HotFunction, calls: Calls) -> NoiseResult | PerfkitError:
@@ -915,11 +1057,7 @@ def _nearest(
 
 
 def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:
-    """Return the function that the last timed call returned to; None where no symbol names it.
-
-    One of the system's only where it has a part of the run itself, as qsort has, which calls the program back: not what
-    starts programs and threads.
-    """
+    """Return the function that the last timed call returned to; None where no symbol names it."""
     files: dict[str, ElfFile | None] = {}
     where = place(times.returned - 1, mapped_code(times.maps), files)
     elf = opened(where.path, files)
@@ -928,8 +1066,20 @@ def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) ->
         return None
     path = str(Path(where.path).resolve())
     title = shown({(path, symbol.name)}, {path: elf})[path, symbol.name]
-    caller = known.get((path, symbol.name)) or HotFunction(title, symbol.name, path, 0, 0.0, 1, 1)
-    return None if caller.is_system and caller.share < _MUCH else caller
+    return known.get((path, symbol.name)) or HotFunction(title, symbol.name, path, 0, 0.0, 1, 1)
+
+
+def _called_at(hot: HotFunction, times: CallTimes, program: Path) -> str:
+    """Say where the program calls a library's function, by the last call that was timed; "" where that is not known."""
+    where = place(times.returned - 1, mapped_code(times.maps), {})
+    path = Path(where.path)
+    if not path.is_file() or path.resolve() != program.resolve():
+        return ""
+    symbol = ElfFile(path).holds(where.address)
+    file, line = places_of(path, [where.address]).get(where.address, ("", 0))
+    at = f"{Path(file).name}:{line}" if line else f"{where.address:#x}"
+    by = f" in {brief(named_as(symbol.name))}" if symbol is not None else ""
+    return f"{brief(hot.name)} of {hot.library} is called at {at}{by}"
 
 
 def _hottest(found: Profile, hot: HotFunction) -> int:
@@ -988,7 +1138,7 @@ def _elsewhere(found: Profile, names: set[str]) -> str:
         return ""
     most = next(each for each in found.functions if each.symbol not in names and each.library == library)
     named = f", most of that in {brief(most.name)}" if most.symbol else ""
-    waits = " (OpenMP's: threads that wait for others)" if library.startswith(_OPENMP) else named
+    waits = " (OpenMP's: threads that wait for others)" if library.startswith(OPENMP) else named
     return f", {share:.0%} of it in {library or 'code of no file'}{waits}"
 
 
@@ -1000,7 +1150,7 @@ def _covered(found: Profile, trace: Trace) -> float:
 
 def _waits(found: Profile) -> float:
     """Return the share of the run in which OpenMP's threads wait for others."""
-    return sum(each.share for each in found.functions if each.library.startswith(_OPENMP))
+    return sum(each.share for each in found.functions if each.library.startswith(OPENMP))
 
 
 def _waiting(found: Profile | None) -> str:
@@ -1011,6 +1161,21 @@ def _waiting(found: Profile | None) -> str:
     return (
         f"{waits:.1%} of the run's processor time is spent in OpenMP's library, where threads wait for others: their "
         "work is uneven, too little for so many threads, or the processors are not theirs alone"
+    )
+
+
+def _throwing(found: Profile | None, program: Path) -> str:
+    """Say that the run throws exceptions for much of its time, and who does; "" where it hardly does."""
+    mine = [] if found is None else [each for each in found.functions if each.is_system]
+    share = sum(e.share for e in mine if e.library.startswith("libgcc_s") or _UNWINDER.match(e.symbol))
+    if share < _THROWING:
+        return ""
+    known = itertools.islice(callers(ElfFile(program), "__cxa_throw"), _CALLERS) if program.is_file() else ()
+    names = list(dict.fromkeys(brief(named_as(each.partition(".")[0])) for each in known))
+    thrown = f", thrown in {listed(names, last='or')}" if names else ""
+    return (
+        f"{share:.0%} of the run is throwing and catching exceptions (unwinding the stack)"
+        f"{thrown}: return a value where failing is common"
     )
 
 

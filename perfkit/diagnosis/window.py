@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfkit.diagnosis.diagnosis import places
+from perfkit.trace.standing import places
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis

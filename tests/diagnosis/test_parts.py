@@ -26,7 +26,7 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, share_of, windows_of
-from perfkit.diagnosis.diagnosis import Measured, Together, places
+from perfkit.diagnosis.diagnosis import Measured, Together
 from perfkit.diagnosis.named import named
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.why import _Inquiry, _nearest
@@ -36,6 +36,7 @@ from perfkit.errors import DataError
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.dag_gus import group
 from perfkit.simulators.gus.trace_events import trace_events
+from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace
 from tests.diagnosis.programs import CHAIN, compiled, needed
 from tests.results.examples import EXAMPLES

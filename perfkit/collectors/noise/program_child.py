@@ -28,7 +28,7 @@ from perfkit.collectors.noise.measure import in_processes, must_agree, named_row
 from perfkit.collectors.noise.memory import MappedArea, Span, changed_spans, writable
 from perfkit.collectors.noise.place import NoisePlace, noise_place
 from perfkit.collectors.tracer.child import Session, say, start_session
-from perfkit.collectors.tracer.timed_child import beginning
+from perfkit.collectors.tracer.clone import beginning
 
 _RSP = 4
 _STATE_SIZE, _RESULT_SIZE = 128 + 16 * 64, 48

@@ -12,9 +12,10 @@ from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target, opene
 from perfkit.collectors.profile.watched import said, watched
 from perfkit.collectors.tracer.demangle import forms, parted
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.stubs import MARK, stub_at
+from perfkit.collectors.tracer.stubs import stub_at
 from perfkit.errors import DataError, MissingFileError, UnavailableError, of_extra
 from perfkit.results import Kind, Tabled, draw
+from perfkit.trace.standing import STUB
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _ENOUGH, _MOST_RUNS, _FEW = 100, 20, 20
 _HARDLY = 20_000_000  # instructions: a run that failed before so many has done no work; starting takes some
+OPENMP = ("libgomp", "libomp", "libiomp")  # libraries whose threads wait for others
+_BLAS_WAITS = "blas_thread_server"  # where OpenBLAS's threads wait for work
 SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/lib32/")
 Say = Callable[[str], None]
 
@@ -65,6 +68,11 @@ class HotFunction:
     def is_system(self) -> bool:
         """Whether it lies in a library of the system, such as libc."""
         return self.path.startswith(SYSTEM) or not self.path.startswith("/")
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether threads of a library of threads wait for work in it, or for each other."""
+        return self.library.startswith(OPENMP) or self.symbol == _BLAS_WAITS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -304,7 +312,8 @@ def _short(name: str) -> str:
 def own(functions: Sequence[HotFunction], interpreter: Path | None = None) -> HotFunction | None:
     """Return the hottest function that is the program's own, of those that have a symbol; none of an interpreter's."""
     but = str(interpreter.resolve()) if interpreter else ""
-    mine = (each for each in functions if each.symbol and not each.is_system and not each.symbol.endswith(MARK))
+    known = (each for each in functions if each.symbol and not each.symbol.endswith(STUB))
+    mine = (each for each in known if not each.is_system and not each.only_waits)
     if interpreter is not None:
         mine = (each for each in mine if each.path != but and not each.library.startswith("libpython"))
     return next(mine, None)

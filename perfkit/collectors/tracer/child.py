@@ -10,6 +10,7 @@ import gc
 import json
 import mmap
 import os
+import re
 import signal
 import struct
 import sys
@@ -24,6 +25,9 @@ RWX = 7
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 _SYS_READ, _SYS_WRITEV, _SYS_ARCH_PRCTL, _ARCH_GET_FS = 0, 20, 158, 0x1003
 _GREGS_OFFSET, _RIP = 40, 16  # of uc_mcontext.gregs in ucontext_t; where rip is in it
+_UNWINDS = re.compile(
+    r"__cxa_(re)?throw|__cxa_begin_catch|_Unwind_|__gxx_personality|__?rust_|pthread_(exit|cancel)|backtrace"
+)
 FAULT_SIZE = 128 + 184  # siginfo_t, then 23 registers
 
 
@@ -35,6 +39,7 @@ S = TypeVar("S", bound="Session")
 
 if TYPE_CHECKING:
     from perfkit.collectors.tracer.clone import ClonedBlock
+    from perfkit.collectors.tracer.elf import ElfFile
     from perfkit.collectors.tracer.emit import Emitter
     from perfkit.collectors.tracer.pinned_child import Pinned
 
@@ -84,6 +89,12 @@ def unloaded(path: Path, said: str) -> str:
     if found:
         advice = "link the one that does (flags: -lNAME), or define it in the source"
     return f"{path.name} cannot be loaded: {needed if found else said}; {advice}"
+
+
+def unwinds(*files: "ElfFile") -> bool:
+    """Whether exceptions may pass functions of these files, or something else that walks up the stack."""
+    names = (name for file in files for name in (*file.imports.values(), *file.functions))
+    return any(map(_UNWINDS.match, names))
 
 
 def _extent(block: "ClonedBlock") -> tuple[int, int]:
@@ -147,6 +158,7 @@ class Session:
 
     def load(self) -> None:
         """Load the code, before anything else is mapped: so that its addresses are the same every time."""
+        from perfkit.collectors.tracer.copied import bind, load_first
         from perfkit.collectors.tracer.elf import ElfFile
 
         spec = self.spec
@@ -156,6 +168,7 @@ class Session:
         if program:
             path = str(Path(spec["scratch"]) / "program.so")
             Path(path).write_bytes(self.elf.without_pie_flag())
+            load_first(self.elf)
         mode = ctypes.RTLD_GLOBAL if program else ctypes.DEFAULT_MODE
         if spec.get("pinned"):
             import perfkit.collectors.tracer.pinned_child as pinning
@@ -165,6 +178,8 @@ class Session:
             self.library = self.pins.load(path, mode) if self.pins else ctypes.CDLL(path, mode=mode)
         except OSError as error:
             raise Unloadable(unloaded(Path(spec["path"]), str(error).removeprefix(f"{path}: "))) from error
+        if program:
+            bind(self.elf, self.library._handle, self.libc)
         # A dlopen handle is glibc's link_map, whose first field is the load address.
         self.load_address = ctypes.c_uint64.from_address(self.library._handle).value
         self.home, self.home_address = self.elf, self.load_address
@@ -203,7 +218,7 @@ class Session:
             raise OSError(f"cannot map the context page (errno {ctypes.get_errno()})")
         plain = {}
         for function in self.region.entries:
-            copy = cloning.plain_copy(self.region, function, place)
+            copy = cloning.plain_copy(self.region, function, place, unwinds=unwinds(self.elf, self.home))
             ctypes.memmove(place, copy, len(copy))
             plain[function.start], place = place, place + len(copy) + -len(copy) % 64
         address = place + 4096

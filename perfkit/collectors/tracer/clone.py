@@ -18,6 +18,7 @@ from iced_x86 import (
     FlowControl,
     Instruction,
     InstructionInfoFactory,
+    MemoryOperand,
     Mnemonic,
     OpKind,
     Register,
@@ -394,9 +395,41 @@ def clone(
     return Clone(address, code, {ip: places[ip + _MOVED] for ip in begins}, stubs)
 
 
-def plain_copy(region: Region, function: Function, address: int) -> bytes:
-    """Copy an entry function alone, without recording code: the original's first bytes will be overwritten."""
-    return encoded([i.copy() for i in region.instructions(function)], address)
+def plain_copy(region: Region, function: Function, address: int, *, unwinds: bool = False) -> bytes:
+    """Copy an entry function without recording code: the original's first bytes will be overwritten.
+
+    All of it; only the `beginning` where exceptions may pass the function (`unwinds`): no table tells how to unwind
+    what is copied.
+    """
+    code = region.instructions(function)
+    return encoded(beginning(function, code) if unwinds else [i.copy() for i in code], address)
+
+
+def beginning(entry: Function, code: list[Instruction]) -> list[Instruction]:
+    """Return what runs a function whose first bytes are patched: these instructions, and a jump to the others.
+
+    Where branches come back into the first ones, all of it. A call among them returns to the original.
+    """
+    end = next(i.next_ip for i in code if i.next_ip >= entry.start + 5)
+    branches = [i for i in code if i.is_jcc_short_or_near or i.is_jmp_short_or_near]
+    if any(entry.start <= i.near_branch_target < end for i in branches):
+        return [i.copy() for i in code]
+    first = [i.copy() for i in code[: sum(i.ip < end for i in code)]]
+    if first[-1].is_call_near:
+        return [*first[:-1], *_called_for(first[-1])]
+    return [*first, Instruction.create_branch(Code.JMP_REL32_64, end)]
+
+
+def _called_for(call: Instruction) -> list[Instruction]:
+    """Return what calls a function so that it returns to where the call itself does, in the original."""
+    low, high = struct.unpack("<2i", struct.pack("<Q", call.next_ip))
+    top, above = (MemoryOperand(Register.RSP, displ=at, displ_size=1) for at in (0, 4))
+    return [
+        Instruction.create_reg_mem(Code.LEA_R64_M, Register.RSP, MemoryOperand(Register.RSP, displ=-8, displ_size=1)),
+        Instruction.create_mem_i32(Code.MOV_RM32_IMM32, top, low),
+        Instruction.create_mem_i32(Code.MOV_RM32_IMM32, above, high),
+        Instruction.create_branch(Code.JMP_REL32_64, call.near_branch_target),
+    ]
 
 
 def encoded(instructions: list[Instruction], address: int) -> bytes:

@@ -1,5 +1,6 @@
 """The default backend: run a clone of the function in a child process and read what it recorded (x86-64)."""
 
+import ctypes
 import json
 import mmap
 import os
@@ -38,6 +39,10 @@ _BUFFERS = ("blocks", "addresses", "sizes")
 # The end of the block buffer is where a clone can be stopped. It grows by what surely stays within the limit, and by
 # this many blocks at least, so that the end is reached in few steps.
 _GROWTH = 16384
+_COUNTED_AT_ONCE = 1 << 22  # blocks, where instructions are counted beyond what is kept
+_COUNTING = 6.0  # seconds for that, at most
+_WIDTHS = {"blocks": 4, "addresses": 8, "sizes": 4}  # bytes of an entry of each buffer
+_PUNCH, _PAGE = 3, 4096  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _CALLS, _ACTIVE, _MISSING, _POINTER, _REGISTERS = 24, 48, 72, 0, 128
 _OTHERS, _FORKED = 200, 240
 _OUTSIDE, _OUTSIDE_ROOM, _PINNED = 1024, 128, 3584
@@ -54,6 +59,10 @@ _LOOK = 0.02  # seconds between looks at how far a program is that is to be ende
 
 _C = TypeVar("_C", bound="Child")
 _F = TypeVar("_F")
+
+
+class LeavingError(DataError):
+    """A call that was to be recorded is left by an exception, or by longjmp."""
 
 
 class Refusal(Exception):  # noqa: N818 - not the user's error: why another backend is needed
@@ -88,7 +97,7 @@ class Job:
         As in :class:`perfkit.collectors.Tracer`.
     script : Path, optional
         A Python script that is run in place of a program; `path` is the library that it loads and that is traced.
-    after : float
+    after, count_to
         As in :class:`perfkit.collectors.Tracer`.
     loops : tuple of str
         Of threads: more functions to be recorded beside `function`, all of them bodies of parallel loops.
@@ -111,6 +120,7 @@ class Job:
     loops: tuple[str, ...] = ()
     script: Path | None = None
     after: float = 0.0
+    count_to: int = 0
 
 
 def record(job: Job) -> Recording:
@@ -230,6 +240,8 @@ class Area:
     counted: int = 0
     executed: int = 0
     block_counts: NDArray[np.int64] | None = None
+    kept: int = 0  # blocks that are kept, where what comes behind them is only counted
+    counts: NDArray[np.int64] | None = None  # of each block, up to ``counted``, where that is done
 
 
 class Child:
@@ -288,7 +300,7 @@ class Child:
             "function": job.function,
             "arguments": [str(word) for word in job.arguments] if job.program else arguments,
             "calls": job.last_call,
-            "limit": job.limit,
+            "limit": max(job.limit, job.count_to),
             "first_call": job.first_call,
             "last_call": job.last_call,
             "callees": job.callees,
@@ -378,7 +390,8 @@ class Child:
 
     def cut(self) -> Recording:
         """Return what the area at hand holds."""
-        count = self._recorded_blocks()
+        self.notes |= self._counted()
+        count = self.area.kept or self._recorded_blocks()
         raw = self._map("blocks", count, np.uint32)
         raw -= 1  # ids were written plus one, so that what was not written is 0
         blocks, _, accesses, sizes = whole_blocks(raw, self.lengths, self.slots, self.dynamics, self.job.limit)
@@ -418,7 +431,7 @@ class Child:
             return []
         left = self._left_for()
         if any(self.maps.place(address).generated for address in left) and (how := self._leaving()):
-            raise DataError(how)
+            raise LeavingError(how)
         refuse_generated(self.job.function, left, self.maps)
         found = []
         for address in self._pointed_at():
@@ -489,6 +502,9 @@ class Child:
         )
         self.notes: dict[str, str] = {}
         self.maps = Maps(self._mapped())
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+        self.counting_ends = time.monotonic() + _COUNTING
         for area in self.areas:
             self._grow(area)
         if self.job.after:
@@ -498,18 +514,56 @@ class Child:
     def _grow(self, area: Area) -> bool:
         """Make room for more blocks, unless the limit is reached."""
         if area.capacity:
-            # The buffer is full: count what is new in it.
-            new = np.empty(area.capacity - area.counted, dtype=np.uint32)
-            os.preadv(area.handles["blocks"], [new.data], 4 * area.counted)
-            area.executed += int(np.bincount(new - 1, minlength=len(self.lengths)) @ self.lengths)
-            area.counted = area.capacity
-        left = self.job.limit - area.executed
+            self._count(area, area.capacity)
+        limit = self.job.limit
+        if self.job.count_to and area.executed > limit:
+            area.kept = area.kept or area.counted
+            self._forget(area)
+            limit = self.job.count_to if time.monotonic() < self.counting_ends else 0
+        left = limit - area.executed + bool(self.job.count_to)  # to be counted further, a block beyond the limit
         if left <= 0:
             return False
-        area.capacity += max(left // int(self.lengths.max()), _GROWTH)
+        step = max(left // int(self.lengths.max()), _GROWTH)
+        area.capacity += min(step, _COUNTED_AT_ONCE) if self.job.count_to else step
         area.capacity = -(-area.capacity // 1024) * 1024
         os.ftruncate(area.handles["blocks"], 4 * area.capacity)
         return True
+
+    def _count(self, area: Area, end: int) -> None:
+        """Count the blocks that are new in the buffer, up to one of them."""
+        new = np.empty(end - area.counted, dtype=np.uint32)
+        os.preadv(area.handles["blocks"], [new.data], 4 * area.counted)
+        counts = np.bincount(new - 1, minlength=len(self.lengths)) if len(new) else np.zeros_like(self.lengths)
+        area.executed += int(counts @ self.lengths)
+        area.counted = end
+        area.counts = counts if area.counts is None else area.counts + counts
+        if not area.kept:
+            self._behind = {name: int(area.counts @ per) for name, per in self._per_block.items()}
+
+    def _forget(self, area: Area) -> None:
+        """Give back the memory of what was recorded behind what is kept, and counted."""
+        assert area.counts is not None
+        for name, per in self._per_block.items():
+            size = _WIDTHS[name]
+            first, last = (-(-size * self._behind[name] // _PAGE), size * int(area.counts @ per) // _PAGE)
+            if last > first:
+                self.libc.fallocate(area.handles[name], _PUNCH, first * _PAGE, (last - first) * _PAGE)
+
+    @property
+    def _per_block(self) -> dict[str, NDArray[np.int64]]:
+        """What each execution of a block adds to each buffer."""
+        return {"blocks": np.ones_like(self.lengths), "addresses": self.slots, "sizes": self.dynamics}
+
+    def _counted(self) -> dict[str, str]:
+        """Return how many instructions the calls have, and of which blocks, where they came to an end while counted."""
+        area = self.area
+        if not area.kept or self.stopped or self._context(_ACTIVE):
+            return {}
+        self._count(area, self._recorded_blocks())
+        assert area.counts is not None
+        starts = [block["instructions"][0][0] for block in self.static["blocks"]]
+        rows = zip(starts, (area.counts * self.lengths).tolist(), strict=True)
+        return {"counted": str(area.executed), "counted_by_block": json.dumps([row for row in rows if row[1]])}
 
     def _go_on(self) -> None:
         os.write(self.answers, b"g")
@@ -541,10 +595,13 @@ class Child:
 
     def _crashed(self, number: int, where: str, rip: int) -> None:
         self._kill()
+        if self.job.early and not self.late and self._over():  # what was wanted was recorded before
+            self.finished = True
+            return
         self.area = next((area for area in self.areas if self._context(_ACTIVE, area)), self.areas[0])
         count = self._recorded_blocks()
         if how := self._leaving():
-            raise DataError(how)
+            raise LeavingError(how)
         library = Path(self.job.library).name
         if not count and library.startswith(_OWN):
             raise DataError(

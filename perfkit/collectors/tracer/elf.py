@@ -7,7 +7,7 @@ import re
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -28,7 +28,8 @@ _SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 2, 4, 11
 _STT_OBJECT, _STT_FUNC, _STT_FILE = 1, 2, 4
 _STB_LOCAL = 0
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
-_DT_RPATH, _DT_RUNPATH = 15, 29
+_DT_NEEDED, _DT_RPATH, _DT_RUNPATH = 1, 15, 29
+_R_COPY, _R_POINTERS = 5, (1, 6)  # of x86-64: R_X86_64_COPY; R_X86_64_64 and R_X86_64_GLOB_DAT
 
 
 def elf_as_it_is(path: str | Path) -> "ElfFile":
@@ -193,20 +194,64 @@ class ElfFile:
         return next((path for path in found if path.is_file()), None)
 
     @cached_property
+    def _dynamic(self) -> tuple[tuple[int, int], ...]:
+        """What the dynamic linker is told: tags and values."""
+        found = []
+        for segment in self.segments:
+            if segment.kind == _PT_DYNAMIC:
+                rows = range(segment.offset, segment.offset + segment.file_size, 16)
+                found += [struct.unpack_from("<QQ", self.data, at) for at in rows]
+        return tuple(found)
+
+    def _dynamic_name(self, place: int) -> str:
+        names = next((section[6] for section in self._sections if section[1] == _SHT_DYNSYM), None)
+        if names is None:
+            return ""
+        start = self._sections[names][4] + place
+        return self.data[start : self.data.index(0, start)].decode(errors="surrogateescape")
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The names of the libraries that it is linked with."""
+        return tuple(filter(None, (self._dynamic_name(value) for tag, value in self._dynamic if tag == _DT_NEEDED)))
+
+    @cached_property
+    def copied(self) -> tuple[Symbol, ...]:
+        """Variables of libraries that the program holds a copy of, which is to take their place, under all their names.
+
+        Programs refer to such variables (`optarg`, `std::cout`, the type of a standard exception) by fixed places of
+        their own, and the dynamic linker copies what they begin with (R_X86_64_COPY).
+        """
+        places = {place for _, place, info in self._relocations() if info & 0xFFFFFFFF == _R_COPY}
+        dynamic = [section for section in self._sections if section[1] == _SHT_DYNSYM] if places else []
+        found = (symbol for section in dynamic for symbol, _ in self._symbols(section, _STT_OBJECT))
+        return tuple(symbol for symbol in found if symbol.address in places)
+
+    def pointers_to(self, names: Collection[str]) -> list[tuple[int, str, int]]:
+        """Return the pointers (their addresses before relocation) to variables of these names, with what is added."""
+        if not any(name.encode() + b"\0" in self.data for name in names):
+            return []
+        found = []
+        for section in self._sections:
+            if section[1] == _SHT_RELA and section[9] == 24:
+                rows = struct.iter_unpack("<QQq", self.data[section[4] : section[4] + section[5]])
+                found += [
+                    (place, self.imports[place], addend)
+                    for place, info, addend in rows
+                    if info & 0xFFFFFFFF in _R_POINTERS and self.imports.get(place) in names
+                ]
+        return found
+
+    @cached_property
     def run_paths(self) -> tuple[str, ...]:
         """Folders where the program says that its libraries lie, those beside itself made absolute."""
         values: dict[int, int] = {}
-        for segment in self.segments:
-            if segment.kind == _PT_DYNAMIC:
-                for at in range(segment.offset, segment.offset + segment.file_size, 16):
-                    tag, value = struct.unpack_from("<QQ", self.data, at)
-                    values.setdefault(tag, value)
-        names = next((section[6] for section in self._sections if section[1] == _SHT_DYNSYM), None)
+        for tag, value in self._dynamic:
+            values.setdefault(tag, value)
         place = values.get(_DT_RUNPATH, values.get(_DT_RPATH))
-        if names is None or place is None:
+        if place is None:
             return ()
-        start = self._sections[names][4] + place
-        text = self.data[start : self.data.index(0, start)].decode(errors="surrogateescape")
+        text = self._dynamic_name(place)
         here = str(self.path.resolve().parent)
         return tuple(part.replace("$ORIGIN", here).replace("${ORIGIN}", here) for part in text.split(":") if part)
 

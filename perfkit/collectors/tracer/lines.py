@@ -23,13 +23,12 @@ import numpy as np
 from perfkit.collectors.tracer.demangle import demangled, forms
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import FormatError
+from perfkit.trace.standing import is_system
 from perfkit.trace.trace import Trace
 
 Place = tuple[str, int]
 """A file's name and a line's number, from 1; ``("", 0)`` where they are unknown."""
 UNKNOWN: Place = ("", 0)
-_SYSTEM = ("/usr/", "/lib/", "/opt/", "/nix/", "/snap/", "/proc/", "/dev/", "/sys/", "/etc/")
-_TOOLCHAIN = ("/rustc/", "/rustlib/", "/rust/deps/", "/.cargo/registry/", "/lib/gcc/", "/include/c++/")
 _MOST_TEXT = 1 << 20  # characters of one source file kept with a trace
 _TOO_LONG = "is too long to be kept"
 
@@ -125,17 +124,6 @@ class Compiled:
             return "was put there, or replaced, after the program was (its time of modification is older)"
         lines, last = len(data.splitlines()), self._last.get(name, 0)
         return f"has {lines:,} lines, and the program was compiled from {last:,} or more" if lines < last else ""
-
-
-def is_system(file: str) -> bool:
-    """Whether a source file came with the compiler or a library, and is not the user's own.
-
-    Examples
-    --------
-    >>> is_system("/usr/include/c++/12/bits/stl_vector.h"), is_system("/srv/ada/solver.cpp")
-    (True, False)
-    """
-    return file.startswith(_SYSTEM) or any(part in file for part in _TOOLCHAIN)
 
 
 def inlined_from(trace: Trace, file: str, line: int) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from iced_x86 import Decoder, FlowControl
 
 from perfkit.collectors.tracer.elf import ElfFile, Symbol
+from perfkit.trace.standing import STUB
 
-MARK = "@plt"  # behind the function's name, as objdump writes it
 _LARGEST = 16  # bytes of a stub, which begins at a multiple of 8
 _MOST = 4 << 20  # bytes of code that are searched for callers
 
@@ -33,7 +33,7 @@ def stub(elf: ElfFile, address: int, read: Callable[[int, int], bytes], load_add
         if i.flow_control == FlowControl.INDIRECT_BRANCH and i.is_ip_rel_memory_operand:
             place = i.ip_rel_memory_address - load_address
             if place in elf.imports or place in elf.relocated:
-                return Symbol(f"{elf.imports.get(place, '?')}{MARK}", address, i.next_ip - address)
+                return Symbol(f"{elf.imports.get(place, '?')}{STUB}", address, i.next_ip - address)
         if i.flow_control != FlowControl.NEXT:
             return None
     return None
@@ -63,7 +63,7 @@ def callers(elf: ElfFile, imported: str) -> Iterator[str]:
         for i in Decoder(64, elf.code(symbol.address, symbol.size), ip=symbol.address):
             if i.is_call_near or i.is_jmp_short_or_near:
                 held = stub(elf, i.near_branch_target, elf.code)
-                calls = held is not None and held.name == f"{imported}{MARK}"
+                calls = held is not None and held.name == f"{imported}{STUB}"
             else:
                 indirect = i.is_call_near_indirect or i.is_jmp_near_indirect
                 calls = indirect and i.is_ip_rel_memory_operand and i.ip_rel_memory_address in places

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -131,6 +131,7 @@ def time_calls(
     stdin: Path | None = None,
     seconds: float = 3.0,
     calls: int = 0,
+    environment: Mapping[str, str] | None = None,
 ) -> CallTimes:
     """Run a program and time the calls of one of its functions, or of a function of a library that it loads.
 
@@ -146,6 +147,8 @@ def time_calls(
         Stop the run after so long.
     calls : int
         Stop the run after this many calls; 0: let it run to its end.
+    environment : mapping of str to str, optional
+        Variables that are set for the run.
 
     Raises
     ------
@@ -165,7 +168,8 @@ def time_calls(
         }  # fmt: skip
         began = time.monotonic()
         enough = partial(_called, handles["context"], calls) if calls else None
-        with program_child(_CHILD, program, specification, stdin, [*handles.values()]) as (process, channel, printed):
+        made = program_child(_CHILD, program, specification, stdin, [*handles.values()], environment)
+        with made as (process, channel, printed):
             kept: dict[bytes, bytes] = {}
             found, ended = messages(channel, process, began + seconds + _LOADING, seconds, enough, kept)
             maps = kept[b"M"].decode(errors="surrogateescape") if b"M" in kept else _maps(process.pid)
@@ -193,7 +197,12 @@ def time_calls(
 
 @contextmanager
 def program_child(
-    module: str, program: Path, specification: dict[str, Any], stdin: Path | None, handles: Sequence[int] = ()
+    module: str,
+    program: Path,
+    specification: dict[str, Any],
+    stdin: Path | None,
+    handles: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[tuple["subprocess.Popen[bytes]", int, Path]]:
     """Start a process that loads a program and does with it what a module says; end it, and what it started.
 
@@ -223,7 +232,7 @@ def program_child(
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", module, json.dumps(told)],
                     stdin=source, stdout=output, stderr=subprocess.STDOUT, pass_fds=[to_parent, *handles],
-                    env=child_environment(search_paths(elf)), start_new_session=True,
+                    env=child_environment(search_paths(elf)) | dict(environment or {}), start_new_session=True,
                     executable=sys.executable if script else interpreter(elf, Path(scratch)),
                 )  # fmt: skip
             os.close(to_parent)

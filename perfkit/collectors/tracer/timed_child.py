@@ -9,7 +9,6 @@ import ctypes
 import json
 import mmap
 import os
-import re
 import resource
 import struct
 import sys
@@ -18,16 +17,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from perfkit.collectors.tracer.child import RWX, Session, say, start_session
+from perfkit.collectors.tracer.child import RWX, Session, say, start_session, unwinds
 
 # Offsets in the context page.
 ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11 = range(0, 88, 8)
 # Of MXCSR: at the beginning and at the end of the last call, and which flags were set within calls.
 ENTERED, MXCSR, MET = range(88, 112, 8)
+SAVED_RSP = 112  # of the call that is timed
 _FLAGS = 0x3F  # of MXCSR: what arithmetic met since they were last cleared
-_UNWINDS = re.compile(
-    r"__cxa_(re)?throw|__cxa_begin_catch|_Unwind_|__gxx_personality|__?rust_|pthread_(exit|cancel)|backtrace"
-)
 LINKS = 4096  # links of each chain
 _ADD, _MULTIPLY = b"\x48\x01\xc8", b"\x48\x0f\xaf\xc1"  # add rax, rcx; imul rax, rcx
 
@@ -71,7 +68,7 @@ class TimedSession(Session):
         from iced_x86 import Decoder
 
         from perfkit.collectors.tracer.accesses import Refused
-        from perfkit.collectors.tracer.clone import Region
+        from perfkit.collectors.tracer.clone import Region, beginning
 
         entry = self.entry()
         if entry.size < 5:
@@ -91,9 +88,12 @@ class TimedSession(Session):
         # The function itself, at the same place in a page: where code lies changes how fast it is.
         plain = base + 8192 + entry.start % 4096
         stub = base + 4096
-        copied = [] if self._unwinds() else _to_itself(entry, code, plain)
+        may_unwind = unwinds(self.elf, self.home)
+        copied = [] if may_unwind else _to_itself(entry, code, plain)
         self.place(copied or beginning(entry, code), plain)
         self.place(_stub(base, plain), stub)
+        if may_unwind:
+            self._register(stub, base + RETURN)
         self._set(base)
         list(Decoder(64, self.read(stub, 64), ip=stub))
         self._patch(entry, stub)
@@ -104,10 +104,25 @@ class TimedSession(Session):
                 raise OSError(f"cannot make the function's code writable (errno {ctypes.get_errno()})")
             ctypes.memmove(call.ip + 1, struct.pack("<i", plain - call.next_ip), 4)
 
-    def _unwinds(self) -> bool:
-        """Whether exceptions may pass the function: no table tells how to unwind what is copied."""
-        names = (name for file in (self.elf, self.home) for name in (*file.imports.values(), *file.functions))
-        return any(map(_UNWINDS.match, names))
+    def _register(self, stub: int, returns: int) -> None:
+        """Tell the unwinder that the stub's caller is at the address that lies in a place: exceptions pass through it.
+
+        It has no frame of its own: the stack pointer is its caller's. But frames are told apart by where they end, so
+        that it is said to have eight bytes.
+        """
+        cie = b"\0\0\0\0\x01\0\x01\x78\x10" + b"\x0c\x07\x08" + bytes(4)  # DW_CFA_def_cfa rsp, 8; nops
+        cie = struct.pack("<I", len(cie)) + cie
+        fde = struct.pack("<IQQ", len(cie) + 4, stub, 4096)
+        fde += b"\x10\x10\x09\x0e" + struct.pack("<Q", returns)  # DW_CFA_expression rip, DW_OP_const8u
+        fde += b"\x16\x07\x02\x38\x1c" + bytes(7)  # DW_CFA_val_expression rsp, DW_OP_lit8, DW_OP_minus; nops
+        whole = cie + struct.pack("<I", len(fde)) + fde + bytes(4)
+        self._frames = ctypes.create_string_buffer(whole)
+        try:
+            register = getattr(ctypes.CDLL("libgcc_s.so.1"), "__register_frame")
+        except (OSError, AttributeError):
+            return  # then a call that throws ends the run, and the calls before it are timed
+        register.argtypes = [ctypes.c_void_p]
+        register(ctypes.addressof(self._frames))
 
     def _set(self, base: int) -> None:
         values = {POINTER: self.buffer, LIMIT: self.buffer + self.spec["room"] - 8}
@@ -176,54 +191,30 @@ def _to_itself(entry: Any, code: list[Any], plain: int) -> list[Any]:
     return copies
 
 
-def beginning(entry: Any, code: list[Any]) -> list[Any]:
-    """Return what runs a function whose first bytes are patched: these instructions, and a jump to the others.
-
-    Where branches come back into the first ones, all of it.
-    """
-    from iced_x86 import Code, Instruction
-
-    end = next(i.next_ip for i in code if i.next_ip >= entry.start + 5)
-    branches = [i for i in code if i.is_jcc_short_or_near or i.is_jmp_short_or_near]
-    if any(entry.start <= i.near_branch_target < end for i in branches):
-        return [i.copy() for i in code]
-    first = [i.copy() for i in code[: sum(i.ip < end for i in code)]]
-    return [*first, Instruction.create_branch(Code.JMP_REL32_64, end)]
-
-
 def _stub(context: int, plain: int) -> list[Any]:
-    """Read the clock, run the function, read the clock again; the return address is exchanged in place."""
-    from iced_x86 import Code
+    """Read the clock, run the function, read the clock again; the return address is exchanged in place.
 
-    from perfkit.collectors.tracer.emit import R11, Emitter
-
-    e = Emitter(context)
-    untimed, other, back, mine = e.new_label(), e.new_label(), e.new_label(), e.new_label()
-    _enter(e, plain, back, mine, other, untimed)
-    e.label(back)
-    _return(e)
-    e.label(other)
-    _take_thread(e, plain, mine)
-    e.label(untimed)
-    e.load(R11, SAVED_R11)
-    e.branch(Code.JMP_REL32_64, plain)
-    return e.out
-
-
-def _enter(e: Any, plain: int, back: int, mine: int, other: int, untimed: int) -> None:
-    """Count the call, put `back` in the return address's place, read the clock and go into the function."""
+    All registers are left as they are, also those that a call may change: a compiler that sees the function knows which
+    ones it does not, and keeps values in them (gcc's -fipa-ra).
+    """
     from iced_x86 import Code, Instruction, MemoryOperand, Register
 
-    from perfkit.collectors.tracer.emit import R11, RAX, RDX, RIP, RSP
+    from perfkit.collectors.tracer.emit import R11, RAX, RCX, RDX, RIP, RSP, Emitter
 
-    e.store(SAVED_R11, R11)
-    e.code(Code.MOV_R64_RM64, R11, MemoryOperand(displ=0, displ_size=8, seg=Register.FS))
+    e = Emitter(context)
+    untimed, other, back, mine, active, fresh = (e.new_label() for _ in range(6))
+    own_thread = MemoryOperand(displ=0, displ_size=8, seg=Register.FS)
+    e.code(Code.PUSH_R64, R11)
+    e.code(Code.MOV_R64_RM64, R11, own_thread)
     e.code(Code.CMP_R64_RM64, R11, e.slot(FS_BASE))
+    e.code(Code.POP_R64, R11)
     e.branch(Code.JNE_REL32_64, other)
     e.label(mine)
+    e.store(SAVED_R11, R11)
     e.load(R11, ACTIVE)
     e.code(Code.TEST_RM64_R64, R11, R11)
-    e.branch(Code.JNE_REL32_64, untimed)
+    e.branch(Code.JNE_REL32_64, active)
+    e.label(fresh)
     e.load(R11, CALLS)
     e.lea(R11, MemoryOperand(R11, displ=1, displ_size=1))
     e.store(CALLS, R11)
@@ -231,6 +222,7 @@ def _enter(e: Any, plain: int, back: int, mine: int, other: int, untimed: int) -
     e.code(Code.CMP_R64_RM64, R11, e.slot(LIMIT))
     e.branch(Code.JAE_REL32_64, untimed)
     e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(ACTIVE), 1))
+    e.store(SAVED_RSP, RSP)
     e.code(Code.MOV_R64_RM64, R11, MemoryOperand(RSP))
     e.store(RETURN, R11)
     e.lea(R11, MemoryOperand(RIP, displ=back, displ_size=8))
@@ -248,11 +240,53 @@ def _enter(e: Any, plain: int, back: int, mine: int, other: int, untimed: int) -
     e.load(RDX, SAVED_RDX)
     e.load(R11, SAVED_R11)
     e.branch(Code.JMP_REL32_64, plain)
+    e.label(back)
+    e.store(SAVED_R11, R11)
+    _take_time(e)
+    e.code(Code.STMXCSR_M32, e.slot(MXCSR))
+    e.code(Code.MOV_R32_RM32, Register.EAX, e.slot(ENTERED))
+    e.code(Code.NOT_RM32, Register.EAX)
+    e.code(Code.AND_R32_RM32, Register.EAX, e.slot(MXCSR))
+    e.code(Code.OR_RM32_R32, e.slot(MET), Register.EAX)
+    e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(ACTIVE), 0))
+    e.load(RAX, SAVED_RAX)
+    e.load(RDX, SAVED_RDX)
+    e.load(RCX, SAVED_RCX)
+    e.load(R11, SAVED_R11)
+    e.code(Code.JMP_RM64, e.slot(RETURN))
+    e.label(other)
+    # The first thread that comes is the one whose calls are timed.
+    e.code(Code.PUSH_R64, R11)
+    e.code(Code.PUSH_R64, RAX)
+    e.code(Code.MOV_R64_RM64, R11, own_thread)
+    e.code(Code.XOR_R32_RM32, Register.EAX, Register.EAX)
+    e.locked(Code.CMPXCHG_RM64_R64, e.slot(FS_BASE), R11)
+    e.code(Code.POP_R64, RAX)
+    e.code(Code.POP_R64, R11)
+    e.branch(Code.JE_REL32_64, mine)
+    e.locked(Code.INC_RM64, e.slot(OTHERS))
+    e.branch(Code.JMP_REL32_64, plain)
+    # Within a timed call, unless that was left by an exception or longjmp, which takes until here at most.
+    e.label(active)
+    e.code(Code.CMP_R64_RM64, RSP, e.slot(SAVED_RSP))
+    e.branch(Code.JB_REL32_64, untimed)
+    e.lea(R11, MemoryOperand(RIP, displ=back, displ_size=8))
+    e.code(Code.CMP_RM64_R64, MemoryOperand(RSP), R11)
+    e.branch(Code.JE_REL32_64, untimed)
+    _take_time(e)
+    e.load(RAX, SAVED_RAX)
+    e.load(RDX, SAVED_RDX)
+    e.load(RCX, SAVED_RCX)
+    e.branch(Code.JMP_REL32_64, fresh)
+    e.label(untimed)
+    e.load(R11, SAVED_R11)
+    e.branch(Code.JMP_REL32_64, plain)
+    return e.out
 
 
-def _return(e: Any) -> None:
-    """Read the clock, note the time and what arithmetic met in the call, and return."""
-    from iced_x86 import Code, Instruction, MemoryOperand, Register
+def _take_time(e: Any) -> None:
+    """Read the clock and note what has passed since the call began; what this changes is saved before."""
+    from iced_x86 import Code, MemoryOperand
 
     from perfkit.collectors.tracer.emit import R11, RAX, RCX, RDX
 
@@ -267,34 +301,6 @@ def _return(e: Any) -> None:
     e.code(Code.MOV_RM64_R64, MemoryOperand(R11), RAX)
     e.lea(R11, MemoryOperand(R11, displ=8, displ_size=1))
     e.store(POINTER, R11)
-    e.code(Code.STMXCSR_M32, e.slot(MXCSR))
-    e.code(Code.MOV_R32_RM32, Register.EAX, e.slot(ENTERED))
-    e.code(Code.NOT_RM32, Register.EAX)
-    e.code(Code.AND_R32_RM32, Register.EAX, e.slot(MXCSR))
-    e.code(Code.OR_RM32_R32, e.slot(MET), Register.EAX)
-    e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(ACTIVE), 0))
-    e.load(RAX, SAVED_RAX)
-    e.load(RDX, SAVED_RDX)
-    e.load(RCX, SAVED_RCX)
-    e.code(Code.JMP_RM64, e.slot(RETURN))
-
-
-def _take_thread(e: Any, plain: int, mine: int) -> None:
-    """Make the first thread that comes the one whose calls are timed; count the calls of others."""
-    from iced_x86 import Code, MemoryOperand, Register
-
-    from perfkit.collectors.tracer.emit import R11, RAX
-
-    e.code(Code.PUSH_R64, RAX)
-    e.code(Code.XOR_R32_RM32, Register.EAX, Register.EAX)
-    e.locked(Code.CMPXCHG_RM64_R64, e.slot(FS_BASE), R11)
-    e.code(Code.POP_R64, RAX)
-    e.branch(Code.JE_REL32_64, mine)
-    e.load(R11, OTHERS)
-    e.lea(R11, MemoryOperand(R11, displ=1, displ_size=1))
-    e.store(OTHERS, R11)
-    # Another thread's r11 may have taken this one's place in its slot: a function does not read it.
-    e.branch(Code.JMP_REL32_64, plain)
 
 
 def _combine(e: Any) -> None:

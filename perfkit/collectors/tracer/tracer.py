@@ -18,11 +18,12 @@ from perfkit.collectors.tracer.arguments import described_arguments
 from perfkit.collectors.tracer.bounds import BeyondWarning, misses
 from perfkit.collectors.tracer.demangle import demangled, named_as
 from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
-from perfkit.collectors.tracer.lines import Loaded, annotate, is_system
+from perfkit.collectors.tracer.lines import Loaded, annotate
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.files import existing
 from perfkit.trace.code import Provenance
+from perfkit.trace.standing import is_system
 from perfkit.trace.threads import BARRIERS, ThreadTraces
 from perfkit.trace.trace import Trace
 
@@ -70,6 +71,9 @@ class Tracer:
         Record the same trace in every run and on every host: what libc and BLAS choose by processor is pinned to this
         instruction set; stack, heap, arguments, environment and random numbers are the same ones; files lie at the same
         addresses. By the cloner only.
+    count_to : int
+        Go on counting instructions up to this many, for some seconds: those behind the limit are not kept. Where the
+        calls end meanwhile, ``provenance.extra["counted"]`` holds how many they have. By the cloner only.
 
     Examples
     --------
@@ -90,6 +94,7 @@ class Tracer:
     early: bool = False
     pinned: str = ""
     after: float = 0.0
+    count_to: int = 0
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -300,6 +305,7 @@ class Tracer:
             self.early,
             self.pinned,
             after=self.after,
+            count_to=self.count_to,
         )
 
     def _record(
@@ -371,6 +377,8 @@ class Tracer:
         extra = {key: str(value) for key, value in settings.items()}
         if recording.loaded:
             extra["loaded"] = json.dumps([[each.start, each.end, each.load_address] for each in recording.loaded])
+            system = [[each.start, each.end] for each in recording.loaded if is_system(each.path)]
+            extra |= {"system": json.dumps(system)} if system else {}
         if self.pinned:
             extra["libraries"] = json.dumps(_libraries(recording))
         left = recording.notes.get("not_followed_calls")

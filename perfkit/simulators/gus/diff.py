@@ -24,6 +24,7 @@ from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import ACCOUNT, GusResult, cpi_by_cause
 from perfkit.simulators.gus.sensitivity import sensitivity
 from perfkit.trace.calls import calls_of, first_calls
+from perfkit.trace.standing import standing
 from perfkit.trace.trace import StreamedTrace, Trace
 
 if TYPE_CHECKING:
@@ -34,7 +35,12 @@ WEIGHT = 2.0
 """A resource is asked for with so many times its capacity."""
 ALIKE = 0.6  # lines that changed are the same line where so much of their text is (difflib's ratio)
 _TELLING = 6  # letters: a brace is a part of every other line
-_WARM = {"none": "caches cold", "caches": "caches warm", "all": "caches and predictor warm"}
+_WARM = {
+    "none": "caches cold",
+    "caches": "caches warm",
+    "all": "caches and predictor warm",
+    "predicted": "caches warm, all branches predicted",
+}
 _WORK = 0.001  # of the instructions: a line that executes fewer and costs nothing is left out
 _PART = 0.1  # of the whole change: a rewritten line that explains less did not make it
 _COST = 0.5  # cycles below which a line costs nothing in a table of whole cycles
@@ -622,16 +628,19 @@ def in_the_object(text: str, shift: int) -> str:
 def _by_line(result: GusResult) -> Iterator[tuple[str, str, list[int]]]:
     """Yield each line's place and text, and its static instructions.
 
-    Source lines in the order of their files, then instructions whose source is unknown.
+    Source lines in the order of their files, then instructions whose source is unknown; a library's code is in the
+    user's line that calls it.
     """
     code, places = result.trace.code, result.trace.places()
     addresses = result.trace.object_addresses().tolist()
     held: dict[tuple[str, int], list[int]] = {}
-    for k, key in enumerate(zip(code.file, code.line.tolist(), strict=True)):
-        held.setdefault(key if key[1] else ("", -k), []).append(k)
+    at = list(range(code.instruction_count)) if isinstance(result.trace, StreamedTrace) else standing(result.trace)
+    for k, stands in enumerate(at):
+        key = code.file[stands], int(code.line[stands])
+        held.setdefault(key if key[1] else ("", -stands), []).append(k)
     names = _short(code.file)
     for file, number in [*sorted(key for key in held if key[1] > 0), *(key for key in held if key[1] <= 0)]:
-        first = held[file, number][0]
+        first = at[held[file, number][0]]
         place = f"{names[file]}:{number}" if number > 0 else f"{code.function[first]} at {addresses[first]:#x}"
         yield place, places["source_line"][first] if number > 0 else code.text[first], held[file, number]
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 WARM_PASSES = 12
 SETTLED = 0.005  # mispredicted branches below which it has
 ACCOUNT = "an account of the cycles, not of what would help"  # said wherever the parts of a stack are told
-WARM = ("none", "caches", "all")
+WARM = ("none", "caches", "all", "predicted")
 _ENDLESS = 64.0  # times the entries of a buffer: more than any program here fills
 
 
@@ -65,7 +65,8 @@ class Gus:
         What the trace goes through before it is timed. ``"none"`` (False): nothing. ``"caches"``: the caches and
         TLBs, as before a call with new data of the same size; branches are predicted as if met for the first time.
         ``"all"`` (True): the branch predictor as well, as in a loop over the very same data: it has learnt the outcomes
-        of random branches by heart.
+        of random branches by heart. ``"predicted"``: the caches, and no branch is mispredicted, as in a loop over data
+        whose outcomes a processor learns that this predictor does not.
 
     Examples
     --------
@@ -101,8 +102,8 @@ class Gus:
 
         ``program`` is the trace's code as the core executes it.
         """
-        memory = MemoryPass.of(trace, program, self.core)
-        if self.warm == "caches":
+        memory = MemoryPass.of(trace, program, self.core, perfect=self.warm == "predicted")
+        if self.warm in ("caches", "predicted"):
             for _ in windows(trace, memory):
                 pass
             memory.begin_counting()
@@ -145,6 +146,7 @@ class Gus:
             self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
         memory = self.memory(trace, program)
         ticks, spent = self._timed(trace, program, memory, progress)
+        branches, missed = memory.branches
         return GusResult(
             settings=self,
             trace=trace,
@@ -152,7 +154,7 @@ class Gus:
             ticks=ticks,
             spent=spent,
             served=memory.counts(),
-            branches=memory.branches,
+            branches=(branches, 0 if self.warm == "predicted" else missed),
         )
 
     def _timed(

@@ -4,8 +4,9 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from perfkit.collectors.tracer.lines import inlined_from, is_system
+from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.trace.standing import is_system
 
 BUBBLE = """#include <cstddef>
 #include <utility>

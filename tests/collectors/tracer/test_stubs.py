@@ -1,6 +1,7 @@
 """Linkage stubs (PLT): named in samples and recordings alike, and shown at the calls that lead to them."""
 
 import dataclasses
+import re
 
 import pandas as pd
 import pytest
@@ -12,9 +13,9 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.stubs import callers, stub_at
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import Ahead
-from perfkit.diagnosis.diagnosis import places
 from perfkit.diagnosis.why import _Inquiry
 from perfkit.errors import DataError
+from perfkit.trace.standing import places
 from tests.diagnosis.programs import compiled, needed
 from tests.results.examples import EXAMPLES
 
@@ -79,12 +80,14 @@ def test_stubs_are_no_functions_of_the_programs_own():
     assert own([stub, mine]) == mine
 
 
-def test_where_all_the_time_is_in_a_library_the_caller_is_named(program, sampled):
+def test_where_all_the_time_is_in_a_library_the_caller_is_explained(program, sampled, monkeypatch):
     asked = _Inquiry(Target(program), "", "zen4", 1.0, 1000, lambda _: None, Ahead("zen4", print))
     only = dataclasses.replace(sampled, table=sampled.table[:1])
-    with pytest.raises(
-        DataError, match=r"(?s)copies itself was seen running.*Ask about what calls memcpy there: -f copies$"
-    ):
+    hot, reason = asked._function(only)
+    assert (hot.symbol, hot.path) == ("copies", str(program.resolve()))
+    assert re.fullmatch(r"it calls \S+ of libc.so.6, the hottest function", reason)
+    monkeypatch.setattr(_Inquiry, "_calling", lambda *_: None)
+    with pytest.raises(DataError, match=r"(?s)copies itself was seen running.*Ask about what calls memcpy there: -f c"):
         asked._function(only)
 
 

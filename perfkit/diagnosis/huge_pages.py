@@ -1,0 +1,60 @@
+"""Huge pages tried: the same calls timed with and without them, where address translation is what is waited for."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from perfkit.collectors.tracer.timed import CallTimes
+from perfkit.errors import PerfkitError
+
+TRANSLATION = ("page_walk_latency", "second_tlb_latency")
+_SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_TUNABLE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+_SINCE = (2, 35)  # version of glibc that knows it
+_ROUNDS = 4
+
+
+def tried(once: Callable[[dict[str, str]], CallTimes], first: int, last: int) -> float:
+    """Return how many times as fast calls are with huge pages for what `malloc` gives; 0 where that cannot be tried.
+
+    Parameters
+    ----------
+    once : callable
+        Times the calls in a run with some variables set in its environment.
+    first, last : int
+        The calls that count, from 0, without the last.
+    """
+    if not _can():
+        return 0.0
+    least = [np.inf, np.inf]
+    with suppress(PerfkitError):
+        for _ in range(_ROUNDS):  # by turns: what else runs on the machine meets both
+            for k, environment in enumerate(({}, _TUNABLE)):
+                times = once(environment)
+                if len(times.ticks) < last:
+                    return 0.0
+                least[k] = min(least[k], float(times.cycles[first:last].sum()))
+    return least[0] / least[1] if np.isfinite(least).all() and least[1] else 0.0
+
+
+def told(ratio: float) -> str:
+    """Say what came of it; "" where it was not tried."""
+    if not ratio:
+        return ""
+    return (
+        f"Huge pages for what malloc gives (GLIBC_TUNABLES={_TUNABLE['GLIBC_TUNABLES']}) were tried: the same calls "
+        f"were {ratio:.2f} times as fast (measured)"
+    )
+
+
+def _can() -> bool:
+    """Whether the kernel gives huge pages to those who ask, and glibc asks."""
+    try:
+        gives = "[never]" not in _SETTING.read_text()
+        version = tuple(map(int, (os.confstr("CS_GNU_LIBC_VERSION") or "").split()[-1].split(".")[:2]))
+    except (OSError, ValueError, IndexError):
+        return False
+    return gives and version >= _SINCE

@@ -1,0 +1,368 @@
+"""Programs that spend their time in libraries, and in throwing: the user's line is named, and no answer is lost."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.collectors import Tracer
+from perfkit.collectors.profile.hot import HotFunction
+from perfkit.collectors.profile.sampled import Target
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.timed import CallTimes, time_calls
+from perfkit.diagnosis.ahead import Ahead
+from perfkit.diagnosis.calls import Calls
+from perfkit.diagnosis.diagnosis import Measured
+from perfkit.diagnosis.huge_pages import TRANSLATION, told, tried
+from perfkit.diagnosis.why import _Inquiry
+from perfkit.errors import DataError
+from perfkit.machine.core import Microarchitecture
+from perfkit.trace.code import Provenance, StaticCode
+from perfkit.trace.standing import foreign, places, standing
+from perfkit.trace.trace import Trace
+from tests.diagnosis.programs import compiled, needed
+
+pytestmark = needed
+
+STRLEN = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noipa)) long flipped(char *text) {
+    long changed = 0;
+    for (size_t i = 0; i < strlen(text); i++) {
+        text[i] = (char)(text[i] ^ 1);
+        changed += text[i];
+    }
+    return changed;
+}
+__attribute__((noipa)) long once(char **lines, int n) {
+    long all = 0;
+    for (int i = 0; i < n; i++)
+        all += strlen(lines[i]);
+    return all;
+}
+int main(void) {
+    char *text = malloc(8001), *lines[2] = {text, text + 7};
+    memset(text, 'a', 8000);
+    text[8000] = 0;
+    long sum = once(lines, 2);
+    for (int r = 0; r < 150; r++) sum += flipped(text);
+    printf("%ld\n", sum);
+    return 0;
+}
+"""
+THROWS = r"""
+#include <cstdio>
+#include <stdexcept>
+#include <vector>
+__attribute__((noipa)) double check(double x) {
+    if (x < 0) throw std::runtime_error("negative");
+    return x * 2;
+}
+__attribute__((noipa)) double work(const std::vector<double>& v) {
+    double sum = 0;
+    for (double x : v) {
+        try { sum += check(x) / (x + 3.0); }
+        catch (const std::runtime_error&) { sum -= 1; }
+    }
+    return sum;
+}
+int main() {
+    std::vector<double> v(2000);
+    for (size_t i = 0; i < v.size(); i++) v[i] = i % 10 == 9 ? -1.0 : 1.0 * i;
+    double s = 0;
+    for (int r = 0; r < 200; r++) s += work(v);
+    std::printf("%f\n", s);
+}
+"""
+OPTIONS = r"""
+#include <iostream>
+#include <cstdlib>
+#include <unistd.h>
+__attribute__((noipa)) double chain(int n, double d) {
+    double s = 1e300;
+    for (int i = 0; i < n; i++) s = s / d;
+    return s;
+}
+int main(int argc, char **argv) {
+    int c, n = 0;
+    while ((c = getopt(argc, argv, "n:")) != -1) if (c == 'n') n = std::atoi(optarg);
+    double t = 0;
+    for (int r = 0; r < n; r++) t += chain(300, std::atof(argv[optind]));
+    std::cout << t << std::endl;
+    return optind == 3 ? 0 : 7;
+}
+"""
+
+
+def throwing() -> Path:
+    return compiled("throws", THROWS, compiler="g++", suffix=".cpp")
+
+
+def options() -> Path:
+    return compiled("options", OPTIONS, compiler="g++", suffix=".cpp")
+
+
+@pytest.mark.parametrize("flags", [(), ("-fno-plt",)])
+def test_the_users_line_is_named_for_what_a_library_does_in_a_call_of_it(flags):
+    program = compiled(f"strlen{len(flags)}", STRLEN, *flags)
+    answer = pk.why(program, "flipped")
+    line = next(n for n, text in enumerate(STRLEN.splitlines(), 1) if "i < strlen" in text)
+    assert answer.line["line"] == line
+    assert answer.line["function"] == "flipped"
+    assert f"strlen{len(flags)}.c:{line}" in answer.headline()
+    assert "strlen" in answer.line["library"]
+    assert answer.line["causality"] > 0.9
+    assert answer.lines["causality"].sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_a_program_that_is_all_in_a_library_is_explained_by_the_function_that_spends_it_there():
+    answer = pk.why(compiled("strlen0", STRLEN))
+    assert answer.function == "flipped"  # main and once call strlen, too
+
+
+@pytest.mark.parametrize("symbol", ["_Z5checkd", "_Z4workRKSt6vectorIdSaIdEE"])
+def test_calls_that_exceptions_leave_or_that_catch_them_are_timed_to_the_end_of_the_run(symbol):
+    assert symbol in ElfFile(throwing()).functions
+    found = time_calls(throwing(), symbol)
+    assert found.ended == ""
+    assert found.calls == (400_000 if "check" in symbol else 200)
+    if "check" in symbol:  # every tenth call is left, and no time is that of several calls
+        thrown, plain = found.cycles[9::10][:-1], np.delete(found.cycles, np.s_[9::10])
+        assert np.median(thrown) > 10 * np.median(plain)
+
+
+def test_throwing_comes_first_where_it_has_the_time_and_a_refusal_says_so():
+    with pytest.raises(DataError, match=r"^\d+% of the run is throwing and catching exceptions .*thrown in check"):
+        pk.why(throwing())
+
+
+def test_calls_before_an_exception_are_explained():
+    answer = pk.why(throwing(), "_Z5checkd")
+    assert answer.function == "check"
+    assert answer.result.trace.provenance.complete
+    assert "throwing and catching" in answer.first
+
+
+def test_a_program_reads_its_options_and_prints_as_it_does_by_itself():
+    program = options()
+    assert {"optarg", "optind", "_ZSt4cout"} <= {symbol.name for symbol in ElfFile(program).copied}
+    symbol = "_Z5chainid"
+    found = time_calls(program, symbol, ["-n", "500", "1.5"])
+    assert (found.calls, found.ended) == (500, "")
+
+
+def test_a_program_without_copies_of_variables_says_so():
+    assert ElfFile(compiled("strlen0", STRLEN)).copied == ()
+
+
+def _made(function: list[str], text: list[str], stream: list[int], system: str = "") -> Trace:
+    """A trace of blocks of one instruction each: block k is at line k + 1 of a.c, or of no line in a library."""
+    n = len(text)
+    own = [name in ("user", "back") for name in function]
+    code = StaticCode(
+        "x86-64", pc=[0x1000 + 8 * k for k in range(n)], encoding=(b"\x90" * 4,) * n, text=text, function=function,
+        block_start=range(n + 1), operand_start=[0] * (n + 1), read=[], write=[], size=[],
+        file=["a.c" if mine else "" for mine in own], line=[k + 1 if mine else 0 for k, mine in enumerate(own)],
+    )  # fmt: skip
+    provenance = Provenance(function="user", extra={"system": system} if system else {})
+    return Trace.from_parts(code, stream, [], provenance=provenance)
+
+
+def test_code_of_a_library_stands_at_the_call_that_leads_to_it_and_goes_on_there_after_calls_back():
+    # user: call sort, call other, ret; back: jmp compare; sort: call back, ret; compare: ret; other: ret
+    names = ["user", "user", "user", "back", "sort", "sort", "compare", "other"]
+    texts = ["call 1020h", "call 1038h", "ret", "jmp 1030h", "call 1018h", "ret", "ret", "ret"]
+    trace = _made(names, texts, [0, 4, 3, 6, 5, 1, 7, 2])
+    assert foreign(trace).tolist() == [False] * 4 + [True] * 4
+    assert standing(trace) == [0, 1, 2, 3, 0, 0, 3, 1]
+    assert places(trace)[4:] == ["a.c:1", "a.c:1", "a.c:4", "a.c:2"]
+
+
+def test_what_ran_before_any_call_of_the_users_stands_by_itself():
+    trace = _made(["user", "user", "sort"], ["call 1010h", "ret", "ret"], [2, 1])
+    assert standing(trace) == [0, 1, 2]
+
+
+def test_a_library_that_was_asked_about_is_nobody_elses():
+    trace = _made(["user", "user", "helper"], ["call 1010h", "ret", "ret"], [0, 2, 1], "[[4096, 8192]]")
+    assert not foreign(trace).any()  # all of it lies in the file of what was asked about
+
+
+def test_the_system_is_told_by_its_folders():
+    assert HotFunction("strlen", "strlen", "/usr/lib/x86_64-linux-gnu/libc.so.6", 1, 0.1, 1, 1).is_system
+
+
+PAGES = r"""
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa)) long touch(const char *base, const int *order, int n) {
+    long s = 0;
+    for (int i = 0; i < n; i++) s += *(const long *)(base + (long)order[i] * 4096 + (order[i] % 61) * 64);
+    return s;
+}
+int main(void) {
+    int n = 6000;
+    char *base = aligned_alloc(4096, (size_t)n * 4096);
+    int *order = malloc(n * sizeof *order);
+    for (long i = 0; i < (long)n * 4096; i += 64) base[i] = i;
+    for (int i = 0; i < n; i++) order[i] = i;
+    unsigned x = 1;
+    for (int i = n - 1; i > 0; i--) {
+        x = x * 1664525u + 1013904223u;
+        int j = (x >> 8) % i, t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+    long s = 0;
+    for (int r = 0; r < 2000; r++) s += touch(base, order, n);
+    printf("%ld\n", s);
+    return 0;
+}
+"""
+
+
+def test_huge_pages_are_tried_where_address_translation_is_the_bottleneck(monkeypatch):
+    monkeypatch.setattr("perfkit.diagnosis.why.tried", lambda *_: 1.25)
+    answer = pk.why(compiled("pages", PAGES), core="zen5")
+    assert answer.bottleneck in TRANSLATION
+    assert "1.25 times as fast (measured)" in answer.headline()
+    assert answer.what_ifs[0].most == 0  # the measured figure stands in the place of the simulated one
+    assert answer.but(tried="").what_ifs[0].most > answer.what_ifs[0].factor
+
+
+def test_huge_pages_are_timed_by_turns_with_none_and_the_least_counts(monkeypatch):
+    monkeypatch.setattr("perfkit.diagnosis.huge_pages._can", lambda: True)
+    cycles = iter([900.0, 500.0, 800.0, 400.0, 850.0, 700.0, 990.0, 600.0])
+    asked = []
+
+    def once(environment):
+        asked.append(bool(environment))
+        return CallTimes(np.array([9e9, next(cycles), 9e9]), 3, 0, (1.0,), 0.0, False, "", 0.1)
+
+    assert tried(once, 1, 2) == 2
+    assert asked == [False, True] * 4
+    assert tried(lambda _: CallTimes(np.zeros(1), 1, 0, (1.0,), 0.0, False, "", 0.1), 1, 2) == 0
+    assert told(0) == ""
+
+
+LONG = r"""
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa)) double solve(const double *c, int n, double x, int rounds) {
+    double s = 0;
+    for (int r = 0; r < rounds; r++) {
+        double v = 0;
+        for (int i = 0; i < n; i++) v = v * x + c[i];
+        s += v;
+    }
+    return s;
+}
+int main(int count, char **words) {
+    static double c[1000];
+    for (int i = 0; i < 1000; i++) c[i] = 1.0 / (i + 1);
+    printf("%f\n", solve(c, 1000, 0.5, count > 1 ? atoi(words[1]) : 12000));
+    return 0;
+}
+"""
+
+
+def test_a_call_is_counted_to_its_end_beyond_what_is_kept():
+    program = compiled("long", LONG)
+    kept = Tracer(limit=100_000, early=True, count_to=10_000_000)
+    found = kept.run(program, "solve", ["1000"]).provenance
+    whole = Tracer(limit=10_000_000).run(program, "solve", ["1000"])
+    assert int(found.extra["counted"]) == whole.instruction_count > 5_000_000
+    assert sum(n for _, n in json.loads(found.extra["counted_by_block"])) == whole.instruction_count
+    assert not found.complete
+    assert found.stopped == "limit of 100000 instructions"
+    assert np.array_equal(kept.run(program, "solve", ["1000"]).stream, whole.head(100_000).stream)
+    assert "counted" not in kept.run(program, "solve", ["3000"]).provenance.extra  # longer than is counted
+    assert (
+        "counted" not in Tracer(limit=10_000_000, count_to=20_000_000).run(program, "solve", ["100"]).provenance.extra
+    )
+
+
+def test_a_call_of_sixty_million_instructions_is_measured():
+    answer = pk.why(compiled("long", LONG), core="zen5")
+    assert answer.measured is not None
+    assert answer.measured.part == pytest.approx(answer.result.instructions / 60e6, rel=0.02)
+
+
+def test_outcomes_that_a_processor_learns_by_heart_are_no_mispredictions_where_the_measured_time_says_so():
+    trace = pk.datasets.load("traces/branchy")
+    core = Microarchitecture.load("zen5")
+    states = [pk.Gus(core, warm=warm).run(trace) for warm in ("none", "caches")]
+    without = pk.Gus(core, warm="predicted").run(trace)
+    assert without.branches[1] == 0 < states[1].branches[1]
+    assert without.cycles == states[1].settings.cycles(trace, (core,), mispredicted=False)[0]
+    asked = _Inquiry(Target(Path("/bin/true")), "", "zen5", 1.0, 1000, lambda _: None, Ahead("zen5", print))
+
+    def taken(cycles: float, skip: int = 5) -> float:
+        asked.unseen = []
+        measured = Measured(cycles, cycles, 3, 1, cycles)
+        return asked._learnt(states, core, Calls(skip, 1), trace, measured)[1].cycles
+
+    assert taken(without.cycles) == without.cycles
+    assert "learnt by heart" in asked.unseen[0]
+    assert taken(states[1].cycles) == states[1].cycles  # the mispredictions are in the measured time
+    assert taken(without.cycles / 2) == states[1].cycles  # they do not explain it
+    assert taken(without.cycles, skip=0) == states[1].cycles  # nothing came before
+    assert asked.unseen == []
+
+
+KEPT = r"""
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa, used)) double target(double x) { return x * 2 + 1; }
+int main(void) {
+    long turns = 0;
+    __asm__ volatile(
+        "mov $500, %%r11d\n"
+        "sub $128, %%rsp\n"
+        "1: call target\n"
+        "inc %0\n"
+        "cmp $2000, %0\n"
+        "jae 2f\n"
+        "dec %%r11d\n"
+        "jnz 1b\n"
+        "2: add $128, %%rsp\n"
+        : "+b"(turns) : : "r11", "xmm0", "xmm1", "xmm2", "memory", "cc");
+    printf("%ld\n", turns);
+    return turns != 500;
+}
+"""
+
+
+def test_a_value_that_a_caller_keeps_across_timed_calls_stays():
+    """gcc keeps values in registers that the function does not change (-fipa-ra): loops ran on and on."""
+    found = time_calls(compiled("kept", KEPT), "target")
+    assert (found.calls, found.ended) == (500, "")
+
+
+@pytest.mark.parametrize(
+    ("taken", "chosen"),
+    [
+        ({"main": 100.0, "flipped": 90.0, "once": 1.0}, "flipped"),
+        ({"main": 300.0, "flipped": 90.0, "once": 1.0}, "flipped"),  # its run was disturbed
+        ({"main": 100.0, "flipped": 3.0, "once": 1.0}, "main"),
+    ],
+)
+def test_of_several_that_call_the_hot_library_function_the_one_is_taken_that_spends_the_run_there(
+    monkeypatch, taken, chosen
+):
+    program = compiled("strlen0", STRLEN)
+    libc = HotFunction("strlen", "strlen", "/lib/x86_64-linux-gnu/libc.so.6", 90, 0.9, 1, 1)
+    asked = _Inquiry(Target(program), "", "zen5", 1.0, 1000, lambda _: None, Ahead("zen5", print))
+    asked.spent = {}
+    times = {name: CallTimes(np.array([t]), 1, 0, (1.0,), 0.0, False, "", 0.1) for name, t in taken.items()}
+    monkeypatch.setattr(asked, "_callers", lambda _: ("strlen", ["main", "flipped", "once"]))
+    monkeypatch.setattr(asked, "_timed", lambda hot: ([times[hot.symbol]], ""))
+    found = asked._calling(libc, None)
+    assert found is not None
+    assert found.symbol == chosen
+    mine = HotFunction(chosen, chosen, str(program.resolve()), 9, 0.1, 1, 1)
+    assert asked._calling(libc, mine) is None  # it is explained already, with its samples
