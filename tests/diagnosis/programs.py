@@ -1,6 +1,7 @@
 """Programs in C whose hot function and bottleneck are known by construction, compiled once."""
 
 import functools
+import hashlib
 import platform
 import shutil
 import subprocess
@@ -46,10 +47,12 @@ def _folder():
 
 
 def compiled(name: str, source: str, *flags: str, compiler: str = "gcc", suffix: str = ".c") -> Path:
-    """Compile a program, or return the one that was."""
-    folder = Path(_folder().name)
+    """Compile a program, or return the one that was, of the same source and flags."""
+    kind = hashlib.sha256("\0".join((compiler, *flags, source)).encode()).hexdigest()[:8]
+    folder = Path(_folder().name) / kind
     path = folder / name
     if not path.exists():
+        folder.mkdir(exist_ok=True)
         (folder / f"{name}{suffix}").write_text(source)
         subprocess.run(
             [compiler, "-O2", "-g", *flags, "-o", str(path), f"{name}{suffix}"], check=True, cwd=folder, timeout=120
