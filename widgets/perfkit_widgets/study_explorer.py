@@ -209,7 +209,7 @@ class StudyExplorer(Explorer):
         )  # fmt: skip
         axes = [
             figures.axis(scales["x"], "left", grid_lines="none"),
-            figures.axis(scales["y"], "bottom", "mean decrease in impurity (share)"),
+            figures.axis(scales["y"], "bottom", "mean decrease in impurity (share)", label_location="end"),
         ]
         longest = max(map(len, self.features), default=0)  # in capitals of a wide font
         margin = {"left": min(max(110, 10 * longest + 12), 200), "right": 12, "top": 6, "bottom": 46}
