@@ -175,22 +175,36 @@ def to_the_ends(page: Any, key: str, part: tuple[float, float]) -> None:
     """Move each slider to an end, drag each brush over a part of its strip, and wait until the kernel is done."""
     _press(page, key)
     for strip in page.locator(".jp-OutputArea-output svg.svg-figure rect.overlay").all():
-        box = strip.bounding_box() if strip.is_visible() else None
-        if box is None:
-            continue
-        # A brush that is there would be moved: a new one begins beside it.
-        strip.scroll_into_view_if_needed()
-        box = strip.bounding_box()
-        at = [(box["x"] + share * box["width"], box["y"] + share * box["height"]) for share in part]
-        page.mouse.move(*at[0])
-        page.mouse.down()
-        page.mouse.move(*at[1], steps=6)
-        page.mouse.up()
-        page.wait_for_timeout(300)
+        if strip.is_visible():
+            _brush(page, strip, part)
     page.mouse.move(0, 0)
     page.wait_for_timeout(1000)
     page.wait_for_selector(IDLE, timeout=120_000)
     page.evaluate(STILL)
+
+
+def _brush(page: Any, strip: Any, part: tuple[float, float]) -> None:
+    """Drag a brush over a part of its strip; one that is there is drawn by its edges, for its middle would move it."""
+    box = strip.bounding_box()
+    ends = [(box["x"] + share * box["width"], box["y"] + share * box["height"]) for share in part]
+    beside = strip.locator("xpath=..")
+    edges = [beside.locator(f"rect.handle--{side}").first for side in ("w", "e")]
+    if edges[0].count() and edges[0].is_visible():
+        # Outwards first: an edge that passes the other takes it along.
+        order = (0, 1) if part[0] < 0.5 else (1, 0)
+        starts = [(edges[k], ends[k]) for k in order]
+    else:
+        starts = [(None, ends[1])]
+    for edge, to in starts:
+        at = ends[0]
+        if edge is not None:
+            grip = edge.bounding_box()
+            at = (grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2)
+        page.mouse.move(*at)
+        page.mouse.down()
+        page.mouse.move(*to, steps=6)
+        page.mouse.up()
+        page.wait_for_timeout(600)
 
 
 def _press(page: Any, key: str) -> None:
