@@ -132,7 +132,8 @@ def faults(browser: Any, path: Path, shown: str = "() => true", smallest: float 
             if smallest * min(page.evaluate(SHRUNK), default=1.0) < SMALLEST:
                 found.append(f"{look}: small text in a picture")
             if kept:
-                page.screenshot(path=str(Path(kept) / f"{path.stem}-{width}-{scheme}.png"))
+                Path(kept).mkdir(parents=True, exist_ok=True)
+                page.screenshot(path=str(Path(kept) / f"page-{path.stem}-{width}-{scheme}.png"))
         page.close()
     return found
 
@@ -141,7 +142,7 @@ def faults(browser: Any, path: Path, shown: str = "() => true", smallest: float 
 def test_every_page_can_be_read(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str):
     monkeypatch.setattr(FigureCanvasBase, "print_figure", FigureCanvasBase.print_figure)  # as it is, afterwards
     watch(tmp_path)
-    path = PAGES[kind](tmp_path / f"page-{kind}.html")
+    path = PAGES[kind](tmp_path / f"{kind}.html")
     told = tmp_path / "pictures.jsonl"  # of pixels; some pages draw with text alone
     drawn = [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
     found = [f"picture: {fault}: {text}" for one in drawn for fault, text in one["faults"]]
