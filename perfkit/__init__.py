@@ -12,12 +12,12 @@ try:
     from typing import Any
 
     import lazy_loader
+
+    _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 except KeyboardInterrupt:  # Ctrl-C while the program `perfkit` starts ends it quietly; a library's caller is told
     if os.path.basename(sys.argv[0]) == "perfkit":  # noqa: PTH119 - not before pathlib is loaded
         raise SystemExit(130) from None
     raise
-
-_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def _loaded(name: str) -> Any:

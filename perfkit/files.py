@@ -212,7 +212,7 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
     except (PerfkitError, FileNotFoundError):
         raise
     except PermissionError as error:
-        raise FormatError(f"{path}: there is no permission to read it; whose it is, says `ls -l`") from error
+        raise FormatError(f"{path}: there is no permission to read it; `ls -l` shows whose it is") from error
     except (
         ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, TypeError,
         ValueError, SyntaxError, csv.Error, lzma.LZMAError, struct.error, tokenize.TokenError,

@@ -11,6 +11,7 @@ import contextlib
 import gc
 import hashlib
 import io
+import math
 import multiprocessing
 import os
 import random
@@ -365,13 +366,15 @@ def _child(name: str, target: Target, seconds: float, seed: int, most: int, path
 
 def main() -> int:
     """Fuzz each target in a child of its own; print what was found."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(prog="./kit fuzz", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seconds", type=float, default=60, help="for all targets together")
     parser.add_argument("--inputs", type=int, default=10**9, help="at most so many for each target")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--target", action="append", default=[], help="dumps, Trace, Dag, SpireModel, ...; repeat")
     parser.add_argument("--bounds", action="store_true", help="compiled code checks every index; slower")
     asked = parser.parse_args()
+    if not 0 < asked.seconds < math.inf or asked.inputs < 1 or asked.seed < 0:
+        parser.error("--seconds is more than 0, --inputs at least 1, --seed at least 0")
     if asked.bounds:  # before anything loads numba; what is compiled without checks must not be used
         os.environ |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(ROOT / "fuzz" / "checked")}
     bad = 0

@@ -59,11 +59,21 @@ class Card:
 
 def main() -> int:
     """Write the gallery; return 1 where a notebook failed (the others are written)."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="./kit gallery", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "gallery", help="the folder to write (default: gallery/)")
     parser.add_argument("--only", default="", help="execute only notebooks whose name holds this")
     parser.add_argument("--timeout", type=int, default=600, help="seconds a cell may take")
     options = parser.parse_args()
+    chosen = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if options.only in path.stem]
+    if not chosen:
+        names = ", ".join(path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb")))
+        parser.error(f"no notebook's name holds {options.only!r}; there are: {names}")
+    if options.timeout < 1:
+        parser.error(f"--timeout is at least 1 second; found {options.timeout}")
+    if options.out.exists() and not options.out.is_dir():
+        parser.error(f"--out names a folder; {options.out} is a file")
     # Kernels import the packages of this checkout, whatever is installed.
     paths = [str(ROOT), str(ROOT / "widgets"), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
@@ -75,9 +85,7 @@ def main() -> int:
     (assets / "widgets.js").write_text(bundle(), encoding="utf-8")
     failed = []
     write_index(options.out)  # first, so that it can be opened at once and reloaded while the pages are made
-    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
-        if options.only not in path.stem:
-            continue
+    for path in chosen:
         start = time.perf_counter()
         print(f"gallery: {path.name} ...", flush=True)
         try:

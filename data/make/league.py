@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import perfkit as pk
-from perfkit.fitters.bottlenecks.features import NAMES, matrix, rule_scores, unused
+from perfkit.fitters.bottlenecks.features import NAMES, matrix, rule_scores, ruled_out
 from perfkit.fitters.bottlenecks.features import features as shares
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.machine.classes import CLASSES, class_of, classes_of
@@ -212,8 +212,11 @@ def rights(credit: NDArray[np.float64]) -> NDArray[np.bool_]:
     return credit >= NEAR * credit.max(axis=1, keepdims=True)
 
 
-def score(frame: pd.DataFrame, order: Order, small: float = -np.inf) -> pd.DataFrame:
+def score(frame: pd.DataFrame, order: Order, small: float = -np.inf, votes: Order | None = None) -> pd.DataFrame:
     """Return, run by run, whether the first and one of the first three are right, and Kendall's tau.
+
+    Where there are ``votes``, they say which comes first, as in `perfkit.Bottlenecks.explain`; ``order``, the predicted
+    credits, is for tau, and where as many trees vote for one class as for another.
 
     Classes that give nothing have no order, but a method lists them in some order: the strict tau of the truth's own
     list, with such classes in any order, is below 1, and no method can reach more.
@@ -221,7 +224,8 @@ def score(frame: pd.DataFrame, order: Order, small: float = -np.inf) -> pd.DataF
     ``small`` is the predicted credit below which a class counts as none, for methods that predict credits.
     """
     credit = credits_of(frame)
-    right, ranked = rights(credit), np.argsort(-masked(frame, order), axis=1, kind="stable")
+    firsts = order if votes is None else said_first(order, votes)
+    right, ranked = rights(credit), np.argsort(-masked(frame, firsts), axis=1, kind="stable")
     rows = np.arange(len(frame))
     first = right[rows, ranked[:, 0]]
     three = right[rows[:, None], ranked[:, :3]].any(axis=1)
@@ -236,6 +240,11 @@ def score(frame: pd.DataFrame, order: Order, small: float = -np.inf) -> pd.DataF
             "tau strict, of the truth": most,
         }
     )  # fmt: skip
+
+
+def said_first(credit: Order, votes: Order) -> Order:
+    """Return the order in which `perfkit.Bottlenecks.explain` names classes."""
+    return votes + 1e-3 * credit
 
 
 def _taus(said: NDArray[np.float64], true: NDArray[np.float64], small: float) -> tuple[float, float]:
@@ -301,7 +310,7 @@ def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bo
     What an earlier, stopped call has made for the same runs is read again.
     """
     name: Any = hashlib.sha256(
-        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 2])
+        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 5])
     )
     name = name.hexdigest()
     path = FOLDER / "league.parts" / f"{name[:16]}.npy"
@@ -309,16 +318,16 @@ def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bo
         forest = forest_of(frame[train].reset_index(drop=True))
         part = frame[test].reset_index(drop=True)
         path.parent.mkdir(exist_ok=True)
-        both = [each for way in ("rate", "turn") for each in _credits(forest, x_of(part, way))]
+        both = [each for way in ("rate", "turn") for each in credits_and_votes(forest, x_of(part, way))]
         with path.with_suffix(".new").open("wb") as file:
             np.save(file, np.stack(both))
         path.with_suffix(".new").rename(path)
     return np.asarray(np.load(path))
 
 
-def _credits(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def credits_and_votes(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return credits and votes: the forest predicts the credits' roots, which span fewer orders of magnitude."""
-    roots, votes = forest.predict(x, unused(x, OUTPUTS))
+    roots, votes = forest.predict(x, ruled_out(x, OUTPUTS))
     return np.square(roots), votes
 
 
@@ -360,11 +369,11 @@ def league(frame: pd.DataFrame) -> pd.DataFrame:
     for name, splits in (("Bottlenecks", held_out), ("Bottlenecks, core held out too", held_out_cores)):
         found, tested = forests(frame, splits(frame))
         part = frame[tested].reset_index(drop=True)
-        for ending, order, seen in (("", 0, 1), (", 8 counters, 5 % noise", 2, 3)):
-            error = {"calibration error": crossed(part, found[seen][tested])}
-            rows[name + ending] = measures(score(part, found[order][tested], SMALL)) | error
+        for ending, (credit, votes) in (("", found[:2]), (", 8 counters, 5 % noise", found[2:])):
+            error = {"calibration error": crossed(part, votes[tested])}
+            rows[name + ending] = measures(score(part, credit[tested], SMALL, votes[tested])) | error
         if splits is held_out:
-            scored = score(frame, found[0], SMALL)
+            scored = score(frame, found[0], SMALL, found[1])
             scored.groupby("class")[["first", "three"]].agg(["mean", "size"]).to_csv(FOLDER / "league-classes.csv")
             for origin in ORIGINS:
                 of = (frame["origin"] == origin).to_numpy()
@@ -374,7 +383,7 @@ def league(frame: pd.DataFrame) -> pd.DataFrame:
         found, tested = forests(frame, iter([(np.asarray(train), corpus)]))
         part = frame[tested].reset_index(drop=True)
         rows[f"Bottlenecks, learnt on {learnt_on} alone, on the corpus"] = measures(
-            score(part, found[0][tested], SMALL)
+            score(part, found[0][tested], SMALL, found[1][tested])
         )
     for name, method in METHODS.items():
         order = np.zeros((len(frame), len(OUTPUTS)))

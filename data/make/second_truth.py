@@ -11,6 +11,7 @@ Writes data/second-truth/CORE.csv.
 import hashlib
 import sys
 import time
+import tomllib
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from league import METHODS, OUTPUTS, forest_of, masked, table, x_of
+from league import METHODS, OUTPUTS, credits_and_votes, forest_of, masked, said_first, table, x_of
 
 import perfkit as pk
 from perfkit import SimulatedPmu
@@ -134,7 +135,7 @@ def answers(rows: pd.DataFrame) -> pd.DataFrame:
     credit = rows.reindex(columns=[f"credit:{of}" for of in OUTPUTS]).fillna(0.0).to_numpy(dtype=float)
     told["Gus"] = [OUTPUTS[k] for k in credit.argmax(axis=1)]
     told["extended roofline"] = rows["roofline"].fillna("")
-    orders = {"Bottlenecks": forest_of(before).predict(x_of(rows))[0]}
+    orders = {"Bottlenecks": said_first(*credits_and_votes(forest_of(before), x_of(rows)))}
     orders |= {name: method(before, rows) for name, method in METHODS.items()}
     for name, order in orders.items():
         told[name] = [OUTPUTS[k] for k in masked(rows, order).argmax(axis=1)]
@@ -160,16 +161,21 @@ def scores(told: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(found, orient="index").rename_axis("method")
 
 
-def manifest(files: Mapping[str, str], core: str) -> None:
-    """Describe the files of this core."""
+def here_and_now(core: str) -> str:
+    """Return what is measured on, and when."""
     virtual = ", a virtual machine" if "hypervisor" in Path("/proc/cpuinfo").read_text() else ""
+    return f"{core}{virtual}, {datetime.now(UTC):%Y-%m-%d}"
+
+
+def manifest(files: Mapping[str, str], core: str, measured: str) -> None:
+    """Describe the files of this core, measured on so and so."""
     tables = []
     for file, holds in files.items():
         lines = {
             "file": file, "sha256": hashlib.sha256((FOLDER / file).read_bytes()).hexdigest(), "format": "csv",
             "kind": "measured", "holds": holds, "units": "groups and classes of resources; numbers of kernels",
-            "source": f"measured on {core}{virtual}, {datetime.now(UTC):%Y-%m-%d}, without counters; every method's "
-            f"answer is from simulated counters of the model {core}",
+            "source": f"measured on {measured}, without counters; every method's answer is from simulated counters of "
+            f"the model {core}, {datetime.now(UTC):%Y-%m-%d}",
             "licence": "MIT", "made_by": "data/make/second_truth.py",
         }  # fmt: skip
         name = f"second-truth/{file.removesuffix('.csv')}"
@@ -180,14 +186,26 @@ def manifest(files: Mapping[str, str], core: str) -> None:
 
 def main(seconds: float = float("inf"), *more: str) -> None:
     """Measure what is not there yet, then write the answers and the scores."""
-    warnings.simplefilter("ignore", pk.errors.PerfkitWarning)
     core = pk.Microarchitecture.load("host")
     FOLDER.mkdir(exist_ok=True)
     names = [*KERNELS, *list(corpus().index)[::EVERY], *more]
     noise = measured(names, FOLDER / f"{core.name}-noise.csv", time.time() + seconds)
     if len(noise) < len(names):
         print(f"{len(noise)} of {len(names)} kernels could be told; call again for the others")
-    rows = pd.DataFrame([row_of(name, core) for name in names if name in noise])
+    ask({name: noise[name] for name in names if name in noise}, core, here_and_now(core.name))
+
+
+def again(name: str) -> None:
+    """Ask today's models and methods of what was measured on a core, and write the answers and the scores."""
+    noise = dict(pd.read_csv(FOLDER / f"{name}-noise.csv").to_numpy())
+    source = tomllib.loads((FOLDER / "manifest.toml").read_text())[f"second-truth/{name}-noise"]["source"]
+    measured = source.removeprefix("measured on ").partition(", without counters")[0]
+    ask(noise, pk.Microarchitecture.load(name), measured)
+
+
+def ask(noise: Mapping[str, str], core: pk.Microarchitecture, measured: str) -> None:
+    """Write what every method says of these kernels, beside what noise says, and how many are right."""
+    rows = pd.DataFrame([row_of(name, core) for name in noise])
     told = answers(rows.assign(noise=rows["kernel"].map(noise)))
     told.to_csv(FOLDER / f"{core.name}.csv", index=False)
     found = scores(told)
@@ -198,8 +216,12 @@ def main(seconds: float = float("inf"), *more: str) -> None:
         f"{core.name}.csv": "the same, as built, and as methods say",
         f"{core.name}-scores.csv": "how many first answers are right",
     }
-    manifest(files, core.name)
+    manifest(files, core.name, measured)
 
 
 if __name__ == "__main__":
-    main(*(float(word) if k == 0 else word for k, word in enumerate(sys.argv[1:])))  # type: ignore[arg-type]
+    warnings.simplefilter("ignore", pk.errors.PerfkitWarning)
+    if sys.argv[1:] and (FOLDER / f"{sys.argv[1]}-noise.csv").exists():
+        again(sys.argv[1])
+    else:
+        main(*(float(word) if k == 0 else word for k, word in enumerate(sys.argv[1:])))  # type: ignore[arg-type]

@@ -4,15 +4,18 @@ Everything is simulated. Run from the repository's root, after data/make/pmu_run
 
 - ``python data/make/stacks.py table``: distance from the exact stack, kernels held out (five folds, all runs of a
   kernel or program in one): half the sum of absolute differences over the CPI;
-- ``python data/make/stacks.py nested``: why the median of the trees: for each of these folds, mean and median on
-  further folds of its training kernels alone, and then on the fold itself;
+- ``python data/make/stacks.py nested``: why the shares nearest to the trees', and leaves of two runs: for each of these
+  folds, mean, median and nearest, leaves of three and of two, on further folds of its training kernels alone, then on
+  the fold itself;
 - ``python data/make/stacks.py regression``: beside `perfkit.CpiStack` on data/pmu, run by run;
+- ``python data/make/stacks.py missing``: with events missing, of the kernels of one fold: as if what was not counted
+  were below every threshold, and completed by the simulated runs of the other folds;
 - ``python data/make/stacks.py learn``: learn from all runs, calibrate by predictions of held-out kernels, and write
   data/bottlenecks/stacks.npz.
 
 A forest goes from shares of capacity to the roots of the shares of cycles, which span orders of magnitude. Its size is
-that of `perfkit.Bottlenecks`' forest with smaller leaves; nothing was fitted to the scores of the corpus. The median of
-the trees was chosen on further folds within the training kernels.
+that of `perfkit.Bottlenecks`' forest; nothing was fitted to the scores of the corpus. The way in which the trees are
+put together and the size of the leaves were chosen on further folds within the training kernels.
 """
 
 import hashlib
@@ -22,18 +25,23 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from league import FOLDER, FOLDS, SEED, folds, manifest, x_of
+from league import FOLDER, FOLDS, SEED, credits_of, folds, manifest, rates, x_of
 from numpy.typing import NDArray
 
 import perfkit as pk
-from perfkit.fitters.bottlenecks.features import NAMES
+from perfkit.fitters.bottlenecks.alike import Pool, completed
+from perfkit.fitters.bottlenecks.features import NAMES, known, matrix, needed
 from perfkit.fitters.bottlenecks.forest import Forest, learn
-from perfkit.fitters.bottlenecks.stacks import SUPPORTED, UNCERTAIN, shares_of
+from perfkit.fitters.bottlenecks.model import WAYS
+from perfkit.fitters.bottlenecks.stacks import SUPPORTED, UNCERTAIN, shares_in_ways, shares_of
+from perfkit.machine.classes import CLASSES, classes_of
+from perfkit.machine.core import Microarchitecture
 from perfkit.scoring import stack_scores
 from perfkit.scoring.evidence import COMPONENTS
 
 OUTPUTS = ("base", *COMPONENTS)
-TREES, LEAF, BINS = 30, 3, 40
+TREES, LEAF, BINS = 30, 2, 40
+CHOICES = [(leaf, how) for leaf in (3, 2) for how in ("mean", "median", "nearest")]
 Table = NDArray[np.float64]
 
 
@@ -56,11 +64,11 @@ def seen(frame: pd.DataFrame) -> list[NDArray[np.float32]]:
     return [x_of(frame), turns, np.where(left_out, np.float32(-1), turns)]
 
 
-def forest_of(frame: pd.DataFrame) -> Forest:
+def forest_of(frame: pd.DataFrame, leaf: int = LEAF) -> Forest:
     """Learn from these runs, not calibrated."""
     several = seen(frame)
     y = np.sqrt(np.concatenate([exact_shares(frame)] * len(several)))
-    return learn(np.concatenate(several), y, features=NAMES, outputs=OUTPUTS, trees=TREES, leaf=LEAF, seed=SEED)
+    return learn(np.concatenate(several), y, features=NAMES, outputs=OUTPUTS, trees=TREES, leaf=leaf, seed=SEED)
 
 
 def held_out(frame: pd.DataFrame) -> pd.DataFrame:
@@ -78,7 +86,7 @@ def held_out(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def nested(frame: pd.DataFrame) -> None:
-    """Print the p90 of the trees' mean and median, within the training kernels of each fold and on the fold itself."""
+    """Print mean and p90 of every choice, within the training kernels of each fold and on the fold itself."""
     fold, last = folds(frame), []
     for k in range(FOLDS):
         train, test = (frame[mine].reset_index(drop=True) for mine in (fold != k, fold == k))
@@ -86,21 +94,79 @@ def nested(frame: pd.DataFrame) -> None:
         splits = [
             (train[inner != j].reset_index(drop=True), train[inner == j].reset_index(drop=True)) for j in range(FOLDS)
         ]
-        within = np.concatenate([mean_and_median(*split) for split in splits], axis=1)
-        held = mean_and_median(train, test)
+        within = np.concatenate([choices(*split) for split in splits], axis=1)
+        held = choices(train, test)
         last.append(held[np.quantile(within, 0.9, axis=1).argmin()])
         for name, rows in (("within", within), ("held out", held)):
-            told(f"fold {k}, {name}: mean of the trees", pd.Series(rows[0]))
-            told(f"fold {k}, {name}: median of the trees", pd.Series(rows[1]))
-    told("held out, whichever was better within", pd.Series(np.concatenate(last)))
+            for (leaf, how), row in zip(CHOICES, rows, strict=True):
+                told(f"fold {k}, {name}: leaves of {leaf}, {how} of the trees", pd.Series(row))
+    told("held out, whichever was best within", pd.Series(np.concatenate(last)))
 
 
-def mean_and_median(train: pd.DataFrame, test: pd.DataFrame) -> Table:
-    """Return the distances (2, runs) by the mean of the trees and by their median."""
-    forest, x, exact = forest_of(train), x_of(test), exact_shares(test)
-    squares = np.square(forest.predict(x)[0])
-    mean = squares / squares.sum(axis=1, keepdims=True)
-    return np.array([distance(mean, exact), distance(shares_of(forest, x)[0], exact)])
+def choices(train: pd.DataFrame, test: pd.DataFrame) -> Table:
+    """Return the distances (choices, runs) of `CHOICES`."""
+    x, exact, found = x_of(test), exact_shares(test), []
+    for leaf in dict.fromkeys(leaf for leaf, _ in CHOICES):
+        forest = forest_of(train, leaf)
+        each = np.array(list(forest.each(x)))
+        mean, median = each.mean(axis=0), np.median(each, axis=0)
+        for roots in (mean, np.where(median.any(axis=1, keepdims=True), median, mean)):
+            squares = np.square(roots)
+            found.append(distance(squares / squares.sum(axis=1, keepdims=True), exact))
+        found.append(distance(shares_of(forest, x)[0], exact))
+    return np.array(found)
+
+
+def missing(frame: pd.DataFrame) -> None:
+    """Print the distances with events missing, the kernels of one fold held out."""
+    mine = folds(frame) == 0
+    train, test = (frame[those].reset_index(drop=True) for those in (~mine, mine))
+    forest, exact = forest_of(train), exact_shares(test)
+    pool = Pool(x_of(train), np.array(list(CLASSES))[credits_of(train).argmax(axis=1)])
+    for name in COUNTED:
+        rng = np.random.default_rng(SEED)
+        taken, expected, before = np.zeros_like(exact), np.zeros(len(test)), np.zeros_like(exact)
+        for core, part in test.groupby("core"):
+            machine = Microarchitecture.load(str(core))
+            every = rates(part)
+            some = {
+                event: values for event, values in every.items() if event in chosen(name, list(every), machine, rng)
+            }
+            before[part.index] = shares_of(forest, matrix(some, machine))[0]
+            for each in completed(known(some, machine), WAYS, pool):
+                at = part.index[each.rows]
+                taken[at], expected[at] = shares_in_ways(forest, each)
+        told(f"{name}: everything in the base", pd.Series(1.0 - exact[:, 0]))
+        told(f"{name}: what is missing as if below every threshold", pd.Series(distance(before, exact)))
+        told(f"{name}: completed", pd.Series(distance(taken, exact)))
+        told(f"{name}: mean distance of the trees in all ways", pd.Series(expected))
+
+
+COUNTED = (
+    "everything",
+    "all but dividers",
+    "all but cycles with loads pending",
+    "all but misses of branches",
+    "uops, branches, loads, stores and misses",
+    "half of the events, drawn",
+    "one event of each class",
+)
+_PLAIN = {"uops", "branches", "branch-misses", "mem-loads", "mem-stores", "l1.misses", "l2.misses", "l3.misses"}
+
+
+def chosen(name: str, events: list[str], core: Microarchitecture, rng: np.random.Generator) -> set[str]:
+    """Return the events that are counted; instructions always are."""
+    of_classes = [needed(of, core) for of in classes_of(core) if needed(of, core)]
+    sets = {
+        "everything": set(events),
+        "all but dividers": {e for e in events if "ivider" not in e},
+        "all but cycles with loads pending": {e for e in events if "pending" not in e},
+        "all but misses of branches": {e for e in events if not e.startswith("branch-misses")},
+        "uops, branches, loads, stores and misses": _PLAIN,
+        "half of the events, drawn": {e for e in events if rng.random() < 0.5},
+        "one event of each class": {each[rng.integers(len(each))] for each in of_classes},
+    }
+    return sets[name] | {"instructions"}
 
 
 def levels(found: pd.DataFrame) -> Table:
@@ -153,8 +219,8 @@ def beside_regression(frame: pd.DataFrame, core: str) -> pd.DataFrame:
     before, here = fold[: len(frame)], fold[len(frame) :]
     sums = samples.to_wide().groupby("run", observed=True).sum()
     counts = sums.loc[scored.index.astype(str)].reset_index(drop=True)
-    rates = counts.drop(columns="cycles").div(counts["cycles"], axis=0).add_prefix("rate:").assign(core=core)
-    learnt, x = np.zeros_like(exact), x_of(rates)
+    per_cycle = counts.drop(columns="cycles").div(counts["cycles"], axis=0).add_prefix("rate:").assign(core=core)
+    learnt, x = np.zeros_like(exact), x_of(per_cycle)
     for k in range(FOLDS):
         learnt[here == k] = shares_of(forest_of(frame[before != k].reset_index(drop=True)), x[here == k])[0]
     return pd.DataFrame(
@@ -177,8 +243,8 @@ def main() -> None:
         digest = np.array(hashlib.sha256(path.read_bytes()).hexdigest()[:16])
         replace(forest_of(frame), levels=levels(held_out(frame)), digest=digest).save(FOLDER / "stacks.npz")
         manifest()
-    elif sys.argv[1:] == ["nested"]:
-        nested(frame)
+    elif sys.argv[1:] in (["nested"], ["missing"]):
+        (nested if sys.argv[1] == "nested" else missing)(frame)
     elif sys.argv[1:] == ["regression"]:
         for core in ("skylake_x", "zen4"):
             found = beside_regression(frame, core)

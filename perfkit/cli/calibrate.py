@@ -33,7 +33,7 @@ def calibrate(
     for perfkit gus --calibration.
 
     With --full, --output is a core file of this machine, for --core of every command. Each figure is kept beside it as
-    soon as it is known: the same command goes on after an interruption.
+    soon as it is known: the same command resumes after an interruption.
 
     Example: perfkit calibrate --core zen4 -o host.toml
     """
@@ -54,7 +54,7 @@ def calibrate(
     name = core or host_core()
     if not name:
         known = ", ".join(Microarchitecture.names())
-        raise SettingError(f"this host is none of perfkit's cores; say --core with the nearest of {known}")
+        raise SettingError(f"this host's processor has no core file; name the nearest core with --core: {known}")
     machine = Microarchitecture.load(name)
     found = measure(form or None, repetitions=repetitions, memory=memory)
     if as_json:

@@ -86,9 +86,9 @@ def compare(
         (a, function or None, compiler or None, _build(flags, macros)),
         (b or a, function_b or function or None, compiler_b or compiler or None, _build(flags_b or flags, both)),
     ]
+    first, other = (kernel_from(*side) for side in sides)
     if sides[0] == sides[1]:
         typer.echo("A and B are the same: whatever differs below is chance (B, --flags-b, ... would differ)", err=True)
-    first, other = (kernel_from(*side) for side in sides)
     with notes_to_stderr(), stages() as say:
         say(f"measuring in {processes} processes")
         found = measure(

@@ -220,8 +220,9 @@ def kernel_command(
     """
     from perfkit.collectors.dag.paper_kernels import kernel
 
+    source, scheduler = kernel(name), _scheduler(core, change, warm)
     _tell_paper(core)
-    schedule = _scheduler(core, change, warm).run(kernel(name).trace(size, count_all=count_all))
+    schedule = scheduler.run(source.trace(size, count_all=count_all))
     roofline = schedule.roofline()
     if picture is not None:
         draw(roofline, picture)
@@ -261,12 +262,12 @@ def sweep_command(
     from perfkit.collectors.dag.paper_kernels import kernel
     from perfkit.simulators.dag.sweep import sweep
 
+    source, scheduler = kernel(name), _scheduler(core, change, warm)
     _tell_paper(core)
-    scheduler = _scheduler(core, change, warm)
     with progress_bar(f"{name} {parameter}") as progress:
-        source = kernel(name).trace(size)
+        traced = source.trace(size)
         switches = {name: value for name, value in scheduler.settings().items() if name not in (parameter, "record")}
-        table = sweep(source, scheduler.core, parameter, values, folder=folder, progress=progress, **switches)
+        table = sweep(traced, scheduler.core, parameter, values, folder=folder, progress=progress, **switches)
     if as_json:
         print_json(rows(table))
         return

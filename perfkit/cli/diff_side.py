@@ -224,15 +224,15 @@ def check_sides(sides: list[DiffSide], b: str, of_b: dict[str, str]) -> None:
     for side in sides:
         _check_there(side)
     if not b and not any(of_b.values()):
-        raise SettingError("the two sides are the same: name B, or build A otherwise (--flags-b, --function-b)")
+        raise SettingError("the two sides are the same: name B, or build A differently (--flags-b, --function-b)")
     if "dump" in forms and len(forms) > 1:
         dump, other = (first, second) if first.form == "dump" else (second, first)
         if dump.path.is_file():
             dump.samples()  # a file that is none of all that is told first
         raise SettingError(
             f"{dump.what} is {WORDS['dump']} and {other.what} is {WORDS[other.form]}: the counts of one and the "
-            "simulated cycles of the other are no two sides of a change. Compare two dumps (counts), or two recordings "
-            "(simulated); perfkit why sets measured beside simulated cycles of one program"
+            "simulated cycles of the other are not two sides of one change. Compare two dumps (counts), or two "
+            "recordings (simulated); perfkit why sets measured beside simulated cycles of one program"
         )
     if of_b["--flags-b"] and not second.is_built:
         raise SettingError(f"--flags-b is for C and C++ files and corpus:NAME; {second.what} is built already")

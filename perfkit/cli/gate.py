@@ -10,7 +10,8 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json
-from perfkit.errors import PerfkitError, SettingError
+from perfkit.errors import MissingFileError, PerfkitError, SettingError
+from perfkit.files import is_folder
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.gate import Gate, GateVerdict
@@ -164,7 +165,7 @@ def _one(
     if function and (inside or in_corpus):
         raise SettingError(f"{what} names its function already, and --function another; give one of them")
     if not in_corpus and not Path(file).is_file():
-        raise SettingError(f"there is no file {file!r} to gate; build it first")
+        raise MissingFileError(f"there is no file {file!r} to gate{is_folder(file)}; build it first")
     function = function or inside
     plain = what if in_corpus else plain_name(str(Path(file).absolute()), folder) + (f":{function}" if function else "")
     typed = f"{file}:{function}" if function else what

@@ -178,13 +178,13 @@ def main() -> None:
     try:
         try:
             _have_interrupts_end_quietly()
+            _open_what_is_closed()
             for stream in (sys.stdout, sys.stderr):
                 if hasattr(stream, "reconfigure"):
                     stream.reconfigure(errors="backslashreplace")  # names of files need not be text
             app()
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.stdout.flush()
     except PerfkitError as error:
         _end(2, as_options(str(error)))
     except KeyboardInterrupt:
@@ -228,6 +228,17 @@ def _have_interrupts_end_quietly() -> None:
             signal.signal(signal.SIGINT, _interrupted)
 
 
+def _open_what_is_closed() -> None:
+    """Let the null device stand for a standard stream that is closed; Python has None for it then.
+
+    Else its number would go to the next file that is opened, such as the memory that a recording copy writes to, and
+    what is started would write its output there.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+
+
 def _interrupted(number: int, frame: FrameType | None) -> None:
     while frame is not None:
         if frame.f_code.co_filename.endswith(_CALLED_BACK):  # what is raised there is printed, and forgotten
@@ -244,8 +255,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 def _end(status: int, message: str = "") -> None:
     """Say why, and end the program; what is left in a full or closed output's buffer is dropped."""
     try:
-        if sys.stdout is not None:  # None: closed before the program began
-            sys.stdout.flush()
+        sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if message:

@@ -11,14 +11,15 @@ _EVERY = 1.0  # seconds
 
 
 @contextmanager
-def stages() -> Iterator[Callable[[str], None]]:
+def stages(first: str = "") -> Iterator[Callable[[str], None]]:
     """Yield a function that is called with each stage; while one lasts, a line tells how long already.
 
     On a terminal the line is rewritten; elsewhere each stage is one line, and every second adds a dot to a long one.
-    What ends with a full stop is no stage but something found out: it stays.
+    What ends with a full stop is no stage but something found out: it stays. `first` is the stage that has begun
+    already; it is told only once it lasts, so that what is refused at once is told without it.
     """
     state: dict[str, Any] = {"what": "", "since": time.monotonic()}
-    over = threading.Event()
+    over, begun = threading.Event(), threading.Event()
     terminal = sys.stderr.isatty()
 
     def show(end: str = "") -> None:
@@ -27,6 +28,8 @@ def stages() -> Iterator[Callable[[str], None]]:
         sys.stderr.flush()
 
     def watch() -> None:
+        if first and not over.wait(_EVERY) and not begun.is_set():
+            say(first)
         while not over.wait(_EVERY):
             if state["what"] and terminal:
                 show()
@@ -35,6 +38,7 @@ def stages() -> Iterator[Callable[[str], None]]:
                 sys.stderr.flush()
 
     def say(what: str) -> None:
+        begun.set()
         if what.endswith("."):
             sys.stderr.write(
                 f"\r\x1b[K{what}\n" if terminal else f"{chr(10) if state['what'] else ''}perfkit: {what}\n"

@@ -8,7 +8,8 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, rows
-from perfkit.errors import PerfkitWarning, SettingError
+from perfkit.errors import MissingFileError, PerfkitWarning, SettingError
+from perfkit.files import is_folder
 
 if TYPE_CHECKING:
     from perfkit.fitters.spire.model import SpireModel
@@ -77,7 +78,7 @@ def rank_command(
     if model is not None:
         options.has_no_effect(ctx, "with --model, which is trained already", "min_running")
     if areas is not None and not areas.is_file():
-        raise SettingError(f"no file {str(areas)!r} with areas")
+        raise MissingFileError(f"no file {str(areas)!r} with areas{is_folder(areas)}")
     trained = _model([*train, *(more or [])], model, time_event, work_event, min_running)
     if save_model is not None:
         trained.save(save_model)
@@ -133,8 +134,9 @@ def _model(train: list[str], saved: Path | None, time_event: str, work_event: st
         raise SettingError("give either --train FILE... or --model FILE")
     if saved is not None:
         if not saved.is_file():
-            raise SettingError(
-                f"no file {str(saved)!r} with a model; save one with --save-model, or make one with perfkit spire train"
+            raise MissingFileError(
+                f"no file {str(saved)!r} with a model{is_folder(saved)}; save one with --save-model, or make one with "
+                "perfkit spire train"
             )
         return SpireModel.load(saved)
     samples = open_samples(train, memory=True, time_event=time_event, work_event=work_event)

@@ -124,7 +124,7 @@ def _kept_when_stopped(place: Path) -> Iterator[None]:
             rows = sum(1 for _ in read_records(place))
         except (OSError, PerfkitError):
             rows = 0
-        text = f"stopped: {rows} finished rows are kept in {place}, and the same command goes on from there"
+        text = f"stopped: {rows} finished rows are kept in {place}, and the same command resumes from there"
         typer.echo(f"perfkit: {text}", err=True)
         raise typer.Exit(130) from None
 

@@ -59,11 +59,12 @@ def why(
     """
     from perfkit.cli.progress import stages
     from perfkit.cli.standard_input import kept
+    from perfkit.files import existing
 
-    with kept() as stdin, stages() as say:
-        say("starting")  # what is imported next takes seconds on a slow disk
-        path, function = _parted(program, function)
-        called = options.called_with(words, arguments)
+    path, function = _parted(program, function)
+    existing(path)
+    called = options.called_with(words, arguments)
+    with kept() as stdin, stages("starting") as say:  # what is imported next takes seconds on a slow disk
         from perfkit.diagnosis.ahead import Ahead
 
         with Ahead(core, say) as ahead:

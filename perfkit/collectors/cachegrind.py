@@ -34,7 +34,7 @@ class Cachegrind:
     at_least : int
         Functions of fewer instructions are left out (and how many, in the notes): their ratios are noise.
     l1_penalty, ll_penalty, branch_penalty : float
-        Cycles a miss costs in the estimate.
+        Cycles per miss in the estimate.
     i1, d1, ll : str
         The simulated caches as ``size,ways,line`` in bytes. Fixed, not the host's, so that others can repeat a run.
     valgrind : str
@@ -67,7 +67,8 @@ class Cachegrind:
     def run(self, command: Sequence[str], *, workload: str | None = None, keep: str | Path | None = None) -> Samples:
         """Run a command under cachegrind (some 50 times slower than alone) and return its functions' samples.
 
-        ``keep`` is where cachegrind's output file is copied to. What the command prints is discarded.
+        ``workload`` is what to call the run (by default by its program), ``keep`` where cachegrind's output file is
+        copied to. What the command prints is discarded.
 
         Raises
         ------

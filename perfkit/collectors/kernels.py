@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.errors import DataError, SettingError, UnavailableError, of_extra
+from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError, of_extra
 from perfkit.files import check_source, is_folder
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ class Kernel:
         Whether it has a function ``setup()`` to call first.
     file : Path
         The file that was compiled; text lies in one of this object's own.
+    command : tuple of str
+        The words that compiled it.
     """
 
     path: Path
@@ -171,6 +173,8 @@ def compile_kernel(
     ------
     SettingError
         When the function is not there or must be named, or the build is unknown.
+    MissingFileError
+        When there is no such file.
     DataError
         When the source does not compile, with the compiler's words.
     UnavailableError
@@ -325,7 +329,7 @@ def _source_file(source: str | Path, folder: Path) -> Path:
     if isinstance(source, Path) or _is_path(source):
         path = Path(source)
         if not path.is_file():
-            raise SettingError(f"no source file {path}{is_folder(path)}")
+            raise MissingFileError(f"no source file {path}{is_folder(path)}")
         check_source(path)
         return path.resolve()
     path = folder / "kernel.c"

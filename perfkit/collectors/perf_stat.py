@@ -40,7 +40,7 @@ class PerfStat:
         All events in one run, of which perf counts some at a time and scales (``running`` says how long each was
         counted); or one run after another with ``group_size`` events each, never scaled, as separate runs of samples.
     group_size : int
-        Events a run in grouped mode, beside those of time and work.
+        Events per run in grouped mode, beside those of time and work.
     time_event, work_event : str
         Counted in every run; what time and work of the samples are.
     keep_in : path

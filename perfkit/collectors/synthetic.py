@@ -96,7 +96,7 @@ class Generated:
     samples : Samples
         Of kind "generated".
     events : DataFrame
-        One row per event: area, cost (cycles an occurrence; NaN where the event only reports), sign (harmful,
+        One row per event: area, cost (cycles per occurrence; NaN where the event only reports), sign (harmful,
         beneficial or neutral).
     stacks : DataFrame
         One row per run: cycles per instruction of each area, ``base`` and their sum ``cpi``, by exact accounting.
@@ -160,7 +160,7 @@ def generate(
         How many times its usual rate each event has in each run (an area's name sets all its events;
         ``"slow decode"`` the share of micro-ops from the slow decoder). By default `training_workloads`.
     intervals : int
-        Intervals a run.
+        Intervals per run.
     seed : int
         Of all random draws.
     noise : float

@@ -36,7 +36,7 @@ class PlantedCpi:
     Attributes
     ----------
     base : float
-        Cycles an instruction without events.
+        Cycles per instruction without events.
     penalties : Series
         Cycles each event costs (zero for events that cost nothing).
     components : Series
@@ -74,7 +74,7 @@ def synthetic_cpi(
     Parameters
     ----------
     base : float
-        Cycles an instruction without events.
+        Cycles per instruction without events.
     penalties : mapping, optional
         Event to cycles each; by default those of a plausible core (`PENALTIES`).
     rates : mapping, optional
@@ -146,6 +146,19 @@ def artefact_cpi(
     Every interval has the same cycles C; its instructions I vary, and its event counts e vary about one mean, all
     independently. But CPI = C/I and e/I share the 1/I. For one event of relative spread v, and 1/I of relative spread
     s, the correlation squared is 1 / (1 + v^2 (1 + 1/s^2)); k events average their noise, so v^2 becomes v^2/k.
+
+    Parameters
+    ----------
+    events, intervals : int
+        How many there are of each.
+    cycles : float
+        Length of each interval.
+    spread, count_spread : float
+        Standard deviation of the logarithm of CPI (s, where it is small), and relative spread of the counts (v).
+    workload : str
+        Name of the run.
+    seed : int
+        Of all randomness.
 
     Returns
     -------

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from perfkit.collectors.synthetic_cpi import PENALTIES, RATES, synthetic_cpi
+from perfkit.collectors.synthetic_cpi import PENALTIES, RATES, PlantedCpi, synthetic_cpi
 from perfkit.course.answers import Drawn, Exercise, Mistake, Solution, Unit, part_seed
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.estimator import make_estimator
@@ -120,13 +120,20 @@ def _draw(seed: int) -> Drawn:
     )
     samples = with_event(made, costless, steady_counts(made, part_seed(rng)))
     counts = CpiCounts.from_samples(samples)
-    cpi = CpiStack(form="cpi", resamples=0).fit(counts)
     shares = truth.components[list(penalties)]
     event = str(shares.nlargest(3).index[rng.integers(3)])
-    correlation = cpi.correlation()["CPI"].drop("CPI")
     few, order, r2 = _many_events(int(rng.integers(PROGRAMS)))
-    best = int(r2["phases kept out"].idxmax())
-    answers = {
+    answers = _stack_answers(counts, truth, event, shares, costless) | {"how many": _best_number(order, r2)}
+    return Drawn(Deceiving(samples, event, few, order), answers)
+
+
+def _stack_answers(
+    counts: CpiCounts, truth: PlantedCpi, event: str, shares: pd.Series, costless: str
+) -> dict[str, Solution]:
+    """Return what is asked of one stack, with the mistakes that are foreseen."""
+    cpi = CpiStack(form="cpi", resamples=0).fit(counts)
+    correlation = cpi.correlation()["CPI"].drop("CPI")
+    return {
         "placebo": Solution(
             cpi.placebo_r2,
             (
@@ -156,19 +163,23 @@ def _draw(seed: int) -> Drawn:
                 if wrong != costless
             ),
         ),
-        "how many": Solution(
-            best,
-            (
-                Mistake(len(order), "The more events, the better the fit to its own intervals, always. And to others?"),
-                *(
-                    Mistake(int(n), "Intervals drawn at random have neighbours of the same phase in the fit.")
-                    for n in [r2["intervals kept out"].idxmax()]
-                    if n not in (best, len(order))
-                ),
+    }
+
+
+def _best_number(order: Sequence[str], r2: pd.DataFrame) -> Solution:
+    """Return how many events are best, with the mistakes that are foreseen."""
+    best, all_of_them = int(r2["phases kept out"].idxmax()), len(order)
+    return Solution(
+        best,
+        (
+            Mistake(all_of_them, "The more events, the better the fit to its own intervals, always. And to others?"),
+            *(
+                Mistake(int(n), "Intervals drawn at random have neighbours of the same phase in the fit.")
+                for n in [r2["intervals kept out"].idxmax()]
+                if n not in (best, all_of_them)
             ),
         ),
-    }
-    return Drawn(Deceiving(samples, event, few, order), answers)
+    )
 
 
 def _slope(counts: CpiCounts, event: str) -> float:

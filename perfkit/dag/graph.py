@@ -91,9 +91,11 @@ class Dag:
             For each load and store that has no address "L1", "L2", "L3" or "mem". A level that is given beside an
             address wins over reuse; the address then still orders loads after stores of the same word.
         width
-            Elements a node works on: above 1 it is a vector instruction.
+            Elements that a node works on: above 1 it is a vector instruction.
         bytes
             Bytes of an element.
+        name
+            What to call it.
 
         Examples
         --------

@@ -25,8 +25,8 @@ from perfkit.collectors.kernels import SOURCES, compile_kernel, corpus_kernel, l
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, of_extra
-from perfkit.files import json_object, own_folder, replaced, whole_text
+from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError, of_extra
+from perfkit.files import is_folder, json_object, own_folder, replaced, whole_text
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.names import counted, did_you_mean, percent
@@ -178,7 +178,7 @@ class Gate:
         name, _, function = self.what.partition(":")
         path = self.folder / name
         if not path.is_file():
-            raise SettingError(f"there is no file {str(path)!r} to gate; build it first")
+            raise MissingFileError(f"there is no file {str(path)!r} to gate{is_folder(path)}; build it first")
         return path, name, function
 
     def _kernel(self, path: Path | None, function: str) -> Any:

@@ -214,7 +214,10 @@ class Noise(Settings):
         stdin: str | Path | None = None,
         call: int = 1,
     ) -> tuple[NoiseResult, ...]:
-        """Measure a function of a program with noise in each of its innermost loops: `run_program` and `each_loop`."""
+        """Measure a function of a program with noise in each of its innermost loops: `run_program` and `each_loop`.
+
+        `arguments`, `stdin` and `call` are those of `run_program`.
+        """
         core = self._model()
         return self._each(_recorded_program(program, function, arguments, stdin, call), core)
 

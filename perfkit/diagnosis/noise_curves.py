@@ -27,6 +27,7 @@ _START = 0.06  # slowdown up to which a curve has its start
 MUCH = 0.5
 _ALIKE = 0.05  # slacks that differ by less are the same
 _MADE = 1.5  # times what the later ones cost: an added cycle of a chain costs a cycle
+_SAME = 0.15  # share by which the costs of single instructions may differ that are the same
 _POINTS = 4  # behind the bend that the line goes through
 FRONT_END = 0.7
 """Share of the time in which dispatch must be busy for it to be what no-operations wait for."""
@@ -91,7 +92,9 @@ def bend(
     if len(behind) == 1:  # what lies before the bend is on the line only if it bends there
         behind = np.array([first - 1, first])
     slope, intercept = np.polyfit(n[behind], values[behind], 1)
-    if intercept > 1 + least:  # busy for more than all of the time: many at once cost less each than the first ones
+    if _from_the_start(n, values, slope):
+        slope, intercept = (values[2] - values[0]) / n[2], values[0]
+    elif intercept > 1 + least:  # busy for more than all of the time: many at once cost less each than the first ones
         early = slice(first, first + _POINTS)
         steeper, lower = np.polyfit(n[early], values[early], 1) if len(n[early]) > 1 else (slope, intercept)
         slope, intercept = (steeper, lower) if steeper > slope else (slope, intercept)
@@ -103,6 +106,18 @@ def bend(
     start = min(max(int(np.searchsorted(n * slope, _START)), 1), len(n) - 1)
     exposed = max(float((values[start] - 1) / (n[start] * slope)), 0.0)
     return Bend(round(absorbed, 6), round(float(slope), 9), round(slack, 6), float(n[first]), round(exposed, 6))
+
+
+def _from_the_start(n: NDArray[np.float64], values: NDArray[np.float64], slope: float) -> bool:
+    """Return whether the first and the second instruction cost the same, and what the last ones do.
+
+    Then there is no slack, whatever lies between: Zen 5 writes two stores per cycle to a dozen lines in turn, and one
+    per cycle to more of them, so that the store to the thirteenth line costs what many do.
+    """
+    if len(n) < 2 * _POINTS or slope > _SMALL or not np.array_equal(n[:3], [0, 1, 2]):
+        return False
+    each = np.diff(values[:3])
+    return bool(abs(each[1] - each[0]) <= _SAME * each.min() and abs(slope - each.mean()) <= _SAME * each.mean())
 
 
 def rising(values: ArrayLike) -> NDArray[np.float64]:

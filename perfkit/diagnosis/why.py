@@ -292,6 +292,10 @@ class _Inquiry:
             first=". ".join(filter(None, (_waiting(found), team.first if team is not None else ""))),
             doubts=tuple(self._doubts(found, result, measured)), later=self._later(found),
         )  # fmt: skip
+        return self._asked(answer, found, hot, calls)
+
+    def _asked(self, answer: Diagnosis, found: Profile | None, hot: HotFunction, calls: Calls) -> Diagnosis:
+        """Work out what would help, which lines are responsible and what the other methods say; return all of it."""
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
             answer.what_ifs  # noqa: B018 - worked out here, where its time is seen

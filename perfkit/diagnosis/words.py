@@ -19,7 +19,7 @@ _WORDS = (
      "the number of instructions: as many retire as can",
      "fewer instructions: wider vectors"),
     ("taken_branches",
-     "taken branches: the front end follows but one a cycle, or a pair of them",
+     "taken branches: the front end follows only one per cycle, or a pair of them",
      "longer loop bodies (unroll)"),
     ("op_cache",
      "the place of the code: a short loop across the end of a line of code (64 bytes) takes a cycle for each part",

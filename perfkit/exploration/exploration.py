@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit import datasets
-from perfkit.errors import PerfkitError, SettingError
+from perfkit.errors import MissingFileError, PerfkitError, SettingError
 from perfkit.exploration import facts as known
 from perfkit.exploration.measure_next import advice
 from perfkit.exploration.methods import Tried, try_all, usual_costs, work_in_words
@@ -129,7 +129,7 @@ def explore(
     Raises
     ------
     SettingError
-        No file could be read; the message says why, for each.
+        No file could be read; the message says why, for each. A MissingFileError where none of them is there.
 
     Examples
     --------
@@ -142,9 +142,9 @@ def explore(
     elif isinstance(source, Fleet):
         expect_samples(source, "explore")
     else:
-        parts, failed = _read(source, time_event, work_event)
-    if not parts:
-        raise SettingError("no dump could be read: " + " | ".join(failed))
+        parts, failed, kind = _read(source, time_event, work_event)
+        if not parts:
+            raise kind("no dump could be read: " + " | ".join(failed))
     if isinstance(model, str | Path):
         model = SpireModel.load(model)
     samples = _joined(parts, failed)
@@ -170,8 +170,9 @@ def explore(
     )
 
 
-def _read(source: Any, time_event: str, work_event: str) -> tuple[list[Samples], list[str]]:
-    parts, failed = [], []
+def _read(source: Any, time_event: str, work_event: str) -> tuple[list[Samples], list[str], type[SettingError]]:
+    """Return what can be read, what is said of the others, and what kind of error it is if nothing can."""
+    parts, failed, missing = [], [], True
     for each in [source] if isinstance(source, str | Path) else source:
         try:
             if str(each) in datasets.names():
@@ -180,13 +181,15 @@ def _read(source: Any, time_event: str, work_event: str) -> tuple[list[Samples],
             paths = dump_files(each)
         except PerfkitError as error:
             failed.append(f"{each}: {error}")
+            missing &= isinstance(error, FileNotFoundError)
             continue
         for path in paths:
             try:
                 parts.append(_one(path, time_event, work_event))
             except (PerfkitError, OSError) as error:
                 failed.append(str(error) if Path(path).name in str(error) else f"{Path(path).name}: {error}")
-    return parts, failed
+                missing &= isinstance(error, FileNotFoundError)
+    return parts, failed, MissingFileError if failed and missing else SettingError
 
 
 def _one(path: Path, time_event: str, work_event: str) -> Samples:

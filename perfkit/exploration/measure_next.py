@@ -1,8 +1,8 @@
 """What to measure next: a ready ``perf stat`` line with the events that a dump lacks, for its processor."""
 
-from perfkit.exploration.facts import processor_of
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import normalise, other_core
+from perfkit.samples.processors import processor_of
 from perfkit.samples.table import Samples
 
 _GENERIC = ("branch-misses", "L1-dcache-load-misses", "LLC-load-misses", "dTLB-load-misses", "iTLB-load-misses")

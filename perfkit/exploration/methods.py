@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import PerfkitError
-from perfkit.exploration.facts import FEW, contradictions, misses_level, processor_of
+from perfkit.exploration.facts import FEW, contradictions
 from perfkit.exploration.models import nearest_core, simulated_model
 from perfkit.fitters.cpi.checks import inseparable
 from perfkit.fitters.cpi.stack import CpiFit, CpiStack
@@ -18,6 +18,7 @@ from perfkit.fitters.topdown import TopDown
 from perfkit.results import Summarised
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core, per_unit
+from perfkit.samples.processors import misses_level, processor_of
 from perfkit.samples.table import Samples
 
 Trust = Literal["supported", "uncertain", "unsupported", "not applicable"]

@@ -10,9 +10,9 @@ from functools import cache
 import pandas as pd
 
 from perfkit import datasets
-from perfkit.exploration.facts import misses_level
 from perfkit.fitters.spire.model import Spire, SpireModel
 from perfkit.samples.events import normalise
+from perfkit.samples.processors import misses_level
 from perfkit.samples.table import Samples
 
 # What the simulated counters are called by perf; some names stand for the same count.

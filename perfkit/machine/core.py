@@ -262,6 +262,33 @@ class CacheLevel:
 class Microarchitecture:
     """A core: its resources, caches and features, each figure with a source.
 
+    Attributes
+    ----------
+    name, title, vendor : str
+        Its short name, its full name, and who makes it.
+    isa, llvm_cpu, table : str
+        Its instruction set, LLVM's name of it, and its instruction table.
+    aliases : tuple of str
+        Other names for `load`.
+    sources : mapping
+        Source -> its description; each figure names one.
+    frequency : Figure
+        Its nominal clock, GHz.
+    resources : mapping
+        Name -> `Resource`: widths, ports, buffers, latencies and bandwidths.
+    caches : tuple of CacheLevel
+        From L1 on.
+    features : mapping
+        Name -> what it can do beyond the paper's model.
+    weights : mapping
+        Resource -> the factor by which `scaled` has changed it.
+    processors : tuple of str
+        "VENDOR FAMILY MODELS" of the processors that have it, as in /proc/cpuinfo.
+    uops_info : tuple of str
+        What uops.info calls it.
+    forms : mapping
+        Instruction form -> what was measured of it, above the table's.
+
     Examples
     --------
     >>> core = Microarchitecture.load("zen4")
@@ -289,7 +316,7 @@ class Microarchitecture:
     forms: Mapping[str, MeasuredForm] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
     def is_processor(self, vendor: str, family: int, model: int) -> bool:
-        """Say whether a processor, as /proc/cpuinfo describes it, has this core (``processors`` of its file)."""
+        """Say whether a processor, by its `vendor`, `family` and `model` in /proc/cpuinfo, has this core."""
         for text in self.processors:
             known_vendor, known_family, models = text.split()
             first, _, last = models.partition("-")
@@ -374,13 +401,13 @@ class Microarchitecture:
         return self.resources[name]
 
     def value(self, name: str, default: float | None = None) -> float:
-        """Return a resource's value; `default` where this core does not have the resource."""
+        """Return the value of the resource `name`; `default` where this core does not have it."""
         if default is not None and name not in self.resources:
             return default
         return self.resource(name).value
 
     def feature(self, name: str, default: Any = None) -> Any:
-        """Return a feature's value, or `default` where the core file does not state it."""
+        """Return the value of the feature `name`, or `default` where the core file does not state it."""
         figure = self.features.get(name)
         return default if figure is None else figure.value
 
@@ -422,7 +449,7 @@ class Microarchitecture:
         return replace(self, resources=MappingProxyType(changed), weights=MappingProxyType(weights))
 
     def replaced(self, resource: str, value: float, source: str, note: str = "") -> Microarchitecture:
-        """Return the core with one resource's value set; `source` says where the new value comes from.
+        """Return the core with one resource's value set; `source` and `note` say where the new value comes from.
 
         Raises
         ------

@@ -36,6 +36,8 @@ class Areas:
     patterns : tuple of (str, str)
         Pattern and area. Of several patterns that fit an event, one that was added later wins over the shipped ones;
         otherwise the longest does.
+    own : tuple of (str, str)
+        Those that were added (`extended`).
 
     Examples
     --------
@@ -60,7 +62,7 @@ class Areas:
         Parameters
         ----------
         more : mapping of pattern to area, or path
-            A TOML file has one list of patterns an area, as the shipped one has.
+            A TOML file has one list of patterns per area, as the shipped one has.
 
         Raises
         ------

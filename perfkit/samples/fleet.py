@@ -81,6 +81,8 @@ class Fleet(Summarised):
         What time and work are.
     machines_known : bool
         Whether dumps, folders or labels say which machine a run is of. Otherwise each file stands for a machine.
+    notes : tuple of str
+        What the user should know of it, in words.
     cluster, workers, progress
         Where it is read: see `perfkit.open_samples`.
 

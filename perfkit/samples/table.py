@@ -131,6 +131,8 @@ class Samples(Summarised):
             What is known of each run, indexed by run.
         kind : str
             What the data is, for runs that ``runs`` does not describe.
+        time_event, work_event : str
+            What the columns time and work count.
         missing : "error" or "keep"
             Whether NaN among time, work and count is an error that names the rows, or means "not measured".
 
@@ -186,6 +188,14 @@ class Samples(Summarised):
         time_event, work_event : str, optional
             The events that measure time and work; ``"seconds"`` takes the interval's length on the clock. By
             default the cycles and instructions of the tool that made the dump, found by name.
+        runs : DataFrame, optional
+            What is known of each run, indexed by run.
+        kind : str
+            What the data is, for runs that `runs` does not describe.
+        problems, accounting : DataFrame, optional
+            What a reader could not read, and what became of the dump's lines (`Samples.problems`, `.accounting`).
+        notes : sequence of str
+            What the user should know of the dump, in words.
 
         Raises
         ------
@@ -222,9 +232,10 @@ class Samples(Summarised):
         runs: pd.DataFrame | None = None,
         kind: Kind = "measured",
     ) -> "Samples":
-        """Make samples of a wide table: one row per interval, one column per event.
+        """Make samples of a wide table `df`: one row per interval, one column per event.
 
-        Columns (or index levels) called run, place, interval, at and seconds are taken as such.
+        Columns (or index levels) called run, place, interval, at and seconds are taken as such; `time_event`,
+        `work_event`, `runs` and `kind` mean what they do in `from_counts`.
 
         Raises
         ------
@@ -447,7 +458,7 @@ class Samples(Summarised):
         return self._of(self.table[keep])
 
     def with_axes(self, time_event: str, work_event: str) -> "Samples":
-        """Return the same counts with other events as time and work (``"seconds"`` is the interval's clock time)."""
+        """Return the same counts with `time_event` as time and `work_event` as work (``"seconds"``: the clock's)."""
         return replace(
             self,
             table=_with_axes(self.table, time_event, work_event),

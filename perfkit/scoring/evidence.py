@@ -135,11 +135,14 @@ class Evidence:
         return {e for e in events if set(self.events.get(e, ())) & set(bottlenecks)}
 
     def gains(self, events: Iterable[str], speedup: Mapping[str, float]) -> dict[str, float]:
-        """Return what each event's resources would give: the largest of their speedups, 0 where it has none."""
+        """Return what the resources of each of some events would give: the largest `speedup`, 0 where it has none."""
         return {e: max((float(speedup.get(r, 0.0)) for r in self.events.get(e, ())), default=0.0) for e in events}
 
     def of_roof(self, kind: str, of: tuple[str, ...], buffer: str) -> tuple[str, ...]:
-        """Return the resources that a roof of the extended roofline corresponds to; an overlap names no single one."""
+        """Return the resources that a roof of the extended roofline corresponds to; an overlap names no single one.
+
+        `kind`, `of` and `buffer` are those of `perfkit.Roof`.
+        """
         if kind == "overlap":
             return ()
         if kind == "stall":

@@ -63,7 +63,10 @@ class StudyRuns(Summarised):
     def from_records(
         cls, records: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any], derive: Mapping[str, str] | None = None
     ) -> Self:
-        """Build the tables from a store's records."""
+        """Build the tables from a store's records.
+
+        `metadata` says how they were measured; `derive` maps further columns to their expressions.
+        """
         metric = _metric(metadata)
         rows: list[dict[str, Any]] = []
         repetitions: list[dict[str, Any]] = []
@@ -222,7 +225,7 @@ class StudyRuns(Summarised):
     def plot(
         self, x: str | None = None, y: str | None = None, by: Sequence[str] | None = None, ax: "Axes | None" = None
     ) -> "Axes":
-        """Draw the median of ``y`` over a dimension, a line for each combination of ``by``; return the axes.
+        """Draw the median of ``y`` over the dimension ``x``, a line for each combination of ``by``; return the axes.
 
         By default of the figure that had to settle, over the first dimension with several values that are numbers, a
         line for each value of the next.

@@ -54,9 +54,11 @@ class Study(Strict):
 
     Parameters
     ----------
+    name, description : str
+        What to call it, and what it is about.
     kernel : str or Path, optional
         A C or C++ file with a ``PK_REGION`` (docs/studies.md), or its text; or a whole program with a ``main``.
-        Either this, `sources` or `assembly`.
+        Either this, `sources` or `assembly`. Its text is kept in ``source``, "c" or "c++" in ``language``.
     sources : sequence of str
         More C or C++ files to compile and link with the kernel, or a whole program's; ``{NAME}`` is replaced.
     include, libraries : sequence of str

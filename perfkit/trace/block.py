@@ -207,7 +207,7 @@ class BasicBlock:
         return decrement, jump
 
     def __str__(self) -> str:
-        """Return the instructions, one a line."""
+        """Return the instructions, one per line."""
         return "\n".join(self.text)
 
     def __repr__(self) -> str:
@@ -226,7 +226,7 @@ def from_hex(text: str) -> bytes:
     """
     digits = re.sub(r"\s|0x|\\x", "", text)
     if not re.fullmatch(r"(?:[0-9a-fA-F]{2})+", digits):
-        raise DataError(f"machine code in hexadecimal digits was expected, two a byte; found {text[:60]!r}")
+        raise DataError(f"machine code in hexadecimal digits was expected, two per byte; found {text[:60]!r}")
     return bytes.fromhex(digits)
 
 

@@ -80,6 +80,9 @@ class Trace(Summarised):
     ) -> Self:
         """Build a trace and check that its parts fit together.
 
+        `code` is the blocks of the program, `stream` the blocks executed, in order; `addresses` and `sizes` are those
+        of their accesses, and `provenance` says what recorded it.
+
         Raises
         ------
         DataError
@@ -234,7 +237,7 @@ class Trace(Summarised):
         return core.coverage(self)
 
     def save(self, path: str | Path, *, level: int = 3) -> Path:
-        """Write the trace to a file (``docs/tracing.md``); `level` is zstd's, 1 to 22."""
+        """Write the trace to the file `path` (``docs/tracing.md``); `level` is zstd's, 1 to 22."""
         return file.save_trace(Path(path), self.code, self.provenance, self.chunks(file.BLOCKS_PER_CHUNK), level)
 
     @classmethod

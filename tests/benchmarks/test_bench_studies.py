@@ -36,8 +36,8 @@ def test_variants_a_minute(benchmark, study, tmp_path):
     theirs = 60 * len(records) / (time.perf_counter() - started)
     assert all(record["status"] == "ok" for record in records)
 
-    print(f"\nheaders compiled once, one process: {ours:.0f} variants a minute ({count} measured)")
-    print(f"one process per variant: {theirs:.0f} variants a minute ({len(records)} measured)")
+    print(f"\nheaders compiled once, one process: {ours:.0f} variants per minute ({count} measured)")
+    print(f"one process per variant: {theirs:.0f} variants per minute ({len(records)} measured)")
     print(
         f"ratio {ours / theirs:.1f}; the paper's gather study ran at about {PAPER:.0f} a minute "
         "(its machine, with counters)"

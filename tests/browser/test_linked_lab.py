@@ -89,7 +89,7 @@ def test_an_instruction_of_the_timeline_is_chosen_in_the_listing_and_in_the_line
 
 
 def test_what_waits_for_a_resource_names_it(opened: Opened):
-    """Five stores an iteration have one port, which its legend calls p4."""
+    """Five stores per iteration have one port, which its legend calls p4."""
     timeline = opened.view(TIMELINE)
     for _ in range(40):
         if "in use by" in hint(timeline):
@@ -126,7 +126,7 @@ def test_a_resource_sorts_the_listing_and_a_column_chooses_the_resource(opened: 
     opened.changes(sensitivity, other.get_by_role("button").click, WORDS)
     assert hint(sensitivity).startswith(wanted)
     assert sorted_by.inner_text().startswith(wanted)
-    # Five stores an iteration: the port of stores comes first.
+    # Five stores per iteration: the port of stores comes first.
     opened.changes(listing, sensitivity.locator(".bqplot rect.bar").first.click, WORDS)
     assert hint(sensitivity).startswith("p4 (rank 1 of")
     assert sorted_by.inner_text().startswith("p4")

@@ -175,12 +175,20 @@ def test_any_text_is_a_value(refused, command, data):
         ("gus fig1a --flags=-O2", "--flags has no effect on a trace"),
         ("gus fig1a -- 5", "arguments (5) go with --source FILE"),
         ("gus f.c --arguments 5 -- 6", "not by both"),
+        ("cpi dump.txt --events nothere", "unknown event 'nothere': no event but those of time and work was counted"),
+        ("gate folder.html", "there is no file 'folder.html' to gate (it is a folder)"),
+        ("compare folder.html", "no file folder.html (it is a folder): expected a C or C++ file"),
+        ("trace folder.html -f f", "folder.html: expected a file, found a folder"),
+        (
+            "analyse a.yaml --input random.bin",
+            "random.bin: expected a CSV table; it cannot be read: damaged",
+        ),
         ("trace null.c -f f -- 5", "null.c: expected source text; found binary data"),
         ("dag run null.c -f f -- 5", "null.c: expected source text; found binary data"),
         ("gate twice.yaml", "twice.yaml, line 3, column 3: not YAML: the key 'a' stands there twice"),
         ("study run random.bin", "random.bin: expected a YAML file"),
         ("gus fig1a --overrides empty", "empty: expected a table of figures (TOML); the file is empty"),
-        ("why . -f f", "expected a program; '"),
+        ("why . -f f", ".: expected a file, found a folder"),
         ("trace /bin/true -f f -D N=1", "--define has no effect on a program"),
         ("trace corpus:gemm -f f", "--function has no effect of corpus:NAME"),
         ("trace f.c --threads --backend cloner", "--backend has no effect with --threads"),
@@ -199,7 +207,7 @@ def test_any_text_is_a_value(refused, command, data):
         ("study run s.yaml --dry-run -o t.csv", "--output has no effect with --dry-run"),
         ("dag run triad --no-relax --top 3", "--top has no effect with --no-relax"),
         ("dag run triad -f f", "leave it out"),
-        ("dag run triad -- 5", "arguments (5) are of functions and programs"),
+        ("dag run triad -- 5", "arguments (5) are for functions and programs"),
         ("dag run f.c --sizes 5 -- 7", "sizes stand for N in the arguments"),
         ("lab none.ipynb --folder here", "no notebook"),
         ("lab empty.ipynb", "empty.ipynb: expected a Jupyter notebook; the file is empty"),
@@ -227,6 +235,17 @@ def test_what_is_said(refused, words, why):
     status, told = refused(words.split())
     assert status == 2
     assert why in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    "words", ["why none", "why f.c --arguments 5 -- 6", "compare none.c", "dag kernel none", "dag sweep none rs 8"]
+)
+def test_a_refusal_stands_alone(refused, words):
+    """Nothing is said of work that does not begin."""
+    status, told = refused(words.split())
+    assert status == 2
+    assert told.startswith("perfkit: ")
+    assert told.count("\n") == 1
 
 
 def test_a_folder_that_may_not_be_written_is_told_before_the_work(refused, monkeypatch):

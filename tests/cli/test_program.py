@@ -2,16 +2,19 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from perfkit._version import __version__
 from perfkit.cli import options
 
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-m", "perfkit"]
 # Where tests run in the background, SIGINT is ignored and children inherit that: a person's shell does not do it.
 LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
@@ -85,6 +88,27 @@ def test_ctrl_c_while_it_starts_is_quiet(module):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 130
     assert done.stderr in ("", "perfkit: interrupted\n")
+
+
+def test_ctrl_c_while_the_public_names_are_read_is_quiet():
+    code = "import sys, lazy_loader\n"
+    code += "def stopped(*_): raise KeyboardInterrupt\n"
+    code += "lazy_loader.attach_stub = stopped\nsys.argv = ['perfkit', 'data']\nfrom perfkit.cli import main\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["diff fig1a fig1a --core zen4", "gate k.c:f --core zen4 --update -- 5"])
+def test_a_closed_stream_is_one_that_nobody_reads(command, closed, tmp_path):
+    """Its number is no other file's: the output of what is recorded went into the memory of the recording."""
+    if command.startswith("gate") and not shutil.which("gcc"):
+        pytest.skip("no gcc on this machine")
+    (tmp_path / "k.c").write_text("long f(long n) { long s = 0; while (n--) s += n; return s; }\n")
+    done = shell(f"cd {tmp_path} && PYTHONPATH={ROOT} perfkit {command} {closed}")
+    assert done.returncode == 0, done.stderr
+    assert "2>" in closed or "fault" not in done.stderr
+    assert command.startswith("diff") or (tmp_path / "perfkit-baselines.json").exists()
 
 
 def test_ctrl_c_while_a_library_is_imported_is_its_callers():

@@ -190,7 +190,7 @@ def test_clang_errors_say_what_is_wrong(tmp_path):
         pk.trace_c(C_CODE, "kernel", np.ones(4), np.ones(4), 4.5)
     with pytest.raises(DataError, match="does not compile"):
         pk.trace_c("int broken(\n", "broken")
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(FileNotFoundError, match="no such file"):
         pk.trace_c(tmp_path / "none.c", "kernel")
     with pytest.raises(UnavailableError, match="install clang"):
         pk.trace_c(C_CODE, "kernel", compiler="no-such-clang")

@@ -1,10 +1,12 @@
 """What is compiled before it is needed: the very same specialisations that an answer calls."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numba
@@ -16,6 +18,7 @@ from perfkit.diagnosis import compiling
 from perfkit.diagnosis.ahead import ALL, Ahead, never_compiled
 from perfkit.diagnosis.compiling import SHARED_OUT, missing, parts
 from perfkit.diagnosis.opinions import scheduled_part
+from perfkit.errors import SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.compiled import _NEEDED, compiled, kept
 from perfkit.simulators.dag.engine import run
@@ -159,3 +162,16 @@ def test_what_is_found_out_stays_on_the_screen(capsys, monkeypatch, terminal):
         say("asking")
     told = capsys.readouterr().err
     assert "f takes 7 cycles.\n" in told
+
+
+def test_what_is_refused_at_once_is_told_without_a_stage(capsys, monkeypatch):
+    from perfkit.cli import progress
+
+    monkeypatch.setattr(progress, "_EVERY", 0.05)
+    with pytest.raises(SettingError), progress.stages("starting"):
+        raise SettingError("no")
+    assert capsys.readouterr().err == ""
+    with progress.stages("starting") as say:
+        time.sleep(0.2)
+        say("looking")
+    assert re.fullmatch(r"perfkit: starting \.*\nperfkit: looking \n", capsys.readouterr().err)

@@ -86,6 +86,16 @@ def test_many_at_once_that_cost_less_each_do_not_make_the_first_ones_slack_nothi
     assert (word(found), found.slack > 0.8) == (PLENTY, True)
 
 
+def test_a_leap_within_a_line_from_the_start_is_no_slack():
+    """As measured on a Zen 5: ten stores to ten lines; the thirteenth line halves the rate of all of them."""
+    n = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
+    values = [1.0016, 1.0994, 1.1987, 2.6775, 2.8833, 3.2978, 3.7083, 4.493, 4.7521, 5.5456, 6.3346]
+    found = bend(n, values, 0.03, cycles=5.04)
+    assert (word(found, 5.04), found.slack) == (NONE, 0)
+    cheaper = [1.0, 1.02, 1.04, *values[3:]]  # the first ones cost a fifth of what the last do
+    assert word(bend(n, cheaper, 0.03, cycles=5.04), 5.04) != NONE
+
+
 def test_one_disturbed_point_is_not_a_bend():
     n, values = curve(0.1, 0.01)
     values[2] = 1.8

@@ -364,7 +364,7 @@ def test_clones_are_found_by_their_parents_name(tmp_path):
 
 
 def test_what_cannot_be_run_is_refused(tmp_path):
-    with pytest.raises(DataError, match="there is no program"):
+    with pytest.raises(FileNotFoundError, match="there is no program"):
         check_program(Target(tmp_path / "missing"))
     (tmp_path / "plain").write_text("text")
     with pytest.raises(DataError, match="not executable"):

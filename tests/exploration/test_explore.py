@@ -18,9 +18,9 @@ from perfkit.cli.main import app
 from perfkit.cli.pages.answer import of_cpi, of_exploration, of_spire, page
 from perfkit.errors import FormatError, PerfkitError, SettingError
 from perfkit.exploration import exploration
-from perfkit.exploration.facts import processor_of
 from perfkit.exploration.methods import Tried
 from perfkit.samples.events import mode_cautions
+from perfkit.samples.processors import processor_of
 from tests.results.examples import EXAMPLES
 
 DIALECTS = Path(__file__).parents[1] / "readers" / "dialects"
@@ -465,7 +465,7 @@ def test_an_idle_machine_is_not_explained(tmp_path):
     idle = "\n".join(",".join([at, str(int(n) // 10_000), *rest]) for at, n, *rest in lines)
     path.write_text(idle + "\n")
     found = pk.explore(path)
-    assert "hardly anything ran: 1.35e+05 cycles a second" in found.headline
+    assert "hardly anything ran: 1.35e+05 cycles per second" in found.headline
     assert "largest part" not in found.headline
     assert found.quality[0].startswith("hardly anything ran")
     assert "hardly anything ran" not in str(pk.explore(dump(tmp_path, "app.csv")).report())

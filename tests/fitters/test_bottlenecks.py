@@ -9,7 +9,17 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.fitters.bottlenecks.features import NAMES, PORTS, RULES, features, matrix, needed, port_events, rule_scores
+from perfkit.fitters.bottlenecks.features import (
+    NAMES,
+    PORTS,
+    RULES,
+    features,
+    matrix,
+    needed,
+    port_events,
+    rule_scores,
+    ruled_out,
+)
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.fitters.bottlenecks.names import event_map, map_table, matched
 from perfkit.machine.classes import CLASSES, classes_of
@@ -299,3 +309,80 @@ def test_one_cold_load_is_no_ratio_of_misses(core):
 
     assert max(ratios(30_000)) < 0.05  # one miss of a whole run
     assert min(ratios(250)) > 0.95  # one after the other
+
+
+def same_lines(_iteration: int, operand: int) -> int:
+    return 2**22 + 64 * operand
+
+
+# Loops and how many lines they write in turn.
+STORES = {
+    "stores of a line each": ("mov [rax], ecx\ninc edx\ndec r15", 1),
+    "vectors": ("vmovupd [rax], ymm1\nvmovupd [rbx], ymm1\nadd r14, 64\ndec r15", 2),
+    "four lines": ("mov [rax], ecx\nmov [rbx], ecx\nmov [rcx], edx\nmov [rdx], ecx\ndec r15", 4),
+}
+# Loops that no memory holds back, and what does.
+OTHERS = {
+    "stores of the same lines": (STORES["four lines"][0], "store ports"),
+    "sums of their own": ("\n".join(f"vaddpd ymm{k}, ymm{k}, ymm15" for k in range(10)) + "\ndec r15", "vector units"),
+    "a chain": ("vaddpd ymm1, ymm1, ymm15\nvaddpd ymm1, ymm1, ymm15\ndec r15", "instruction latency"),
+    "loads of the same lines": ("\n".join(f"mov r{8 + k}, [rbx]" for k in range(6)) + "\ndec r15", "load ports"),
+}
+
+
+@needs_assembler
+@pytest.mark.parametrize("core", ["skylake_x", "golden_cove", "zen4", "zen5"])
+@pytest.mark.parametrize("name", STORES)
+def test_a_full_memory_bandwidth_is_named_in_streams_of_stores(core, name):
+    """No such stream was learnt from: with all of the bandwidth in use, latency was named, as no load waits."""
+    body, lines = STORES[name]
+    trace = loop(body, 6000, lambda iteration, operand: 2**22 + 64 * (lines * iteration + operand))
+    samples = pk.SimulatedPmu(core, intervals=4).collect({"mine": trace})
+    found = pk.Bottlenecks.load(core).explain(samples)
+    assert found.answer("mine") == "memory bandwidth"
+    assert "of the memory bandwidth used" in found.of("mine")["evidence"][0]
+
+
+@needs_assembler
+@pytest.mark.parametrize("core", ["skylake_x", "golden_cove", "zen4", "zen5"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_loops_are_bound_by_what_they_are_bound_by(core, name):
+    body, expected = OTHERS[name]
+    samples = pk.SimulatedPmu(core, intervals=4).collect({"mine": loop(body, 2000, same_lines)})
+    assert pk.Bottlenecks.load(core).explain(samples).answer("mine") == expected
+
+
+def test_what_is_full_cannot_stand_behind_what_is_not():
+    names = tuple(CLASSES)
+    x = np.zeros((4, len(NAMES)), dtype=np.float32)
+    x[:, NAMES.index("instruction latency: exec.0")] = 0.4
+    x[:, NAMES.index("memory bandwidth: lines.memory")] = [0.9, 0.96, 0.99, 3.0]  # the last: not of this core
+    x[2, NAMES.index("store ports: ports")] = 1.0
+    out = ruled_out(x, names)
+    allowed = [{name for name, ruled in zip(names, row, strict=True) if not ruled} for row in out]
+    assert allowed[0] >= {"instruction latency", "memory bandwidth"}
+    assert allowed[1] == {"memory bandwidth"}
+    assert allowed[2] == {"memory bandwidth", "store ports"}
+    assert allowed[3] >= {"instruction latency", "memory bandwidth"}
+
+
+@needs_assembler
+def test_classes_that_are_full_together_are_told_as_such():
+    """Four additions per cycle fill both the front end and the ports of a Skylake: neither alone makes it faster."""
+    body = "\n".join(f"add r{8 + k}, 1" for k in range(7)) + "\ndec r15"
+    found = pk.Bottlenecks.load("skylake_x").explain(
+        pk.SimulatedPmu("skylake_x", intervals=4).collect({"mine": loop(body, 2000)})
+    )
+    evidence = found.of("mine").set_index("resource")["evidence"]
+    assert "full together with integer units" in evidence["pipeline width"]
+    assert "full together with pipeline width" in evidence["integer units"]
+    assert "full together" not in evidence["instruction latency"]
+
+
+@needs_assembler
+@pytest.mark.parametrize(("core", "apart"), [("zen5", False), ("zen4", True), ("golden_cove", True)])
+def test_where_the_divider_is_a_port_the_evidence_says_so(core, apart):
+    found = pk.Bottlenecks.load(core).explain(division(core))
+    first = found.of("mine").iloc[0]
+    assert first["resource"] == ("dividers" if apart else "vector units")
+    assert ("no divider apart" in first["evidence"]) is not apart

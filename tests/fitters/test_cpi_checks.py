@@ -1,6 +1,8 @@
 """Bad and suspicious input of CPI stacks: refused with the numbers, or told in words; never dropped silently."""
 
+import json
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -345,3 +347,31 @@ def test_a_message_of_many_events_tells_some_of_what_was_left_out():
     assert "steady.1 counts as many as steady.0 within 1%" in str(caught.value)
     assert "under another name" not in str(caught.value)
     assert len(str(caught.value)) < 1_200
+
+
+# ------------------------------------------------------------------ what a generic name counts
+
+
+@pytest.mark.parametrize(
+    ("cpu", "level"),
+    [
+        ("AMD EPYC 9654 96-Core Processor", "L2 on AMD's"),
+        ("AMD Ryzen 9 5950X", "L2 on AMD's"),
+        ("ARM Neoverse-N1", "L1D on Arm's"),
+        ("Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz", ""),
+        ("", ""),
+    ],
+)
+def test_a_fit_says_where_cache_misses_are_not_those_of_the_last_level(columns, cpu, level):
+    """Their penalty is that of another level: on AMD some 40 cycles, where a miss of the last level costs 200."""
+    samples = samples_of(columns)
+    samples = replace(samples, runs=samples.runs.assign(parameters=json.dumps({"cpu": cpu})))
+    found = told(QUICK.fit(samples), "cache-misses counts misses of")
+    assert bool(found) is bool(level)
+    assert all(level in each and each.endswith(".") for each in found)
+
+
+def test_where_cache_misses_are_not_in_the_stack_nothing_is_said_of_them(columns):
+    samples = samples_of(columns)
+    samples = replace(samples, runs=samples.runs.assign(parameters=json.dumps({"cpu": "AMD EPYC 9654"})))
+    assert told(QUICK.fit(samples.select(events=["branch-misses"])), "cache-misses counts") == []

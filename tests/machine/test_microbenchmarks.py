@@ -20,7 +20,7 @@ WITHIN = 0.1
 # the constants may grow that are added while renaming, a cycle more for an addition to memory that is not renamed, and
 # that gathers are faster than on the core before, whose correction (4 cycles) holds for it too.
 # On Raptor Cove: a forwarded value takes less where more than a cycle lies between load and store, MOVZX of its own
-# register takes a cycle, and three loads a cycle are of different banks (bits 3 to 5 of the address).
+# register takes a cycle, and three loads per cycle are of different banks (bits 3 to 5 of the address).
 # On Zen 3: a loop of one turn per cycle that loads and stores takes a tenth to a half longer, also where each does not
 # depend on the last (ld_st), from run to run; integer loads across lines use their ports once more, vectors twice
 # (`line_split_penalty` is the vectors'); MULX, TZCNT and DIVSS lie 10 to 17 % off the figures of the forms.

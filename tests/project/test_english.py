@@ -21,12 +21,15 @@ BANNED = {
     r"\b[Mm]end the file\b": "fix the file",
     r"\bAs it is\"": "Reset to baseline",
     r"\b[Cc]lick on (a|the) column": "Click a column header",
+    r"\bby a column's head\b": "Click a column header to sort",
     r"\bwaiting is not counted\b": "CPU time",
     r"\b[Oo]ne (row|column|roofline|line|file|process) an? (run|event|interval|sample|file|core)\b": "per",
     r"\b[Oo]ne (row|column|line) an? (version|decision|measure|stack|node|pass|CPU|count|launch|use|fault)\b": "per",
     r"\ban? (bar|page|column|colour|panel|lane|task|experiment|interval) an? "
     r"(group|run|cycle|weight|worker|configuration|point|event)\b": "one ... per",
     r"\b(cycles|uops|bytes|instructions|flops) an? (cycle|instruction|event|iteration|call|link)(?= *[.,;:)\"])": "per",
+    r"(?<!many )(?<!which )\b(cycles|uops|bytes|loads|stores|accesses|numbers|variants|branches|samples) an? "
+    r"(second|minute|link|event|sample|iteration|access|node|worker)\b(?! (has|of|takes|may))": "per",
     r"\bin silence\b": "silently",
     r"\bgoes on where it (was|stopped)\b": "resumes where it stopped",
     r"\b[Ww]here from\b": "its source",
@@ -86,6 +89,7 @@ def test_no_banned_phrase():
         "bars, a colour a weight",
         "3 cycles an iteration.",
         "threads; 0 for one a processor",
+        "45 million samples a second",
         "watch each run for so many seconds",
         "{n:,} empty place(s) where",
     ],

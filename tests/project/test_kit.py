@@ -127,3 +127,12 @@ def test_an_environment_that_is_none_is_refused(tmp_path, kit):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "(./kit setup dev); found: nix" in done.stderr
     kit("setup", "dev")
+
+
+@pytest.mark.parametrize(
+    "words", ["check extra", "setup dev extra", "wheel extra", "lock --nix", "docs site extra", "docs kit"]
+)
+def test_words_without_a_meaning_are_refused(tmp_path, kit, words):
+    done = subprocess.run(["./kit", *words.split()], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert re.search(r"takes no further words; found: |kit is a file", done.stderr)

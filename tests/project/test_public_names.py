@@ -235,3 +235,27 @@ def test_every_public_function_that_raises_says_so():
                 if errors and not re.search("|".join(("refus", "error", *errors)), function.__doc__):
                     silent[function.__qualname__] = errors
     assert silent == {}
+
+
+def test_the_docstrings_of_public_functions_and_classes_name_what_they_take():
+    """Of two or more parameters, each; `ax`, which every picture takes, is `perfkit.results`' to tell."""
+    silent = {}
+    for package in LAZY:
+        module = importlib.import_module(package)
+        for thing in (getattr(module, name) for name in module.__all__):
+            if inspect.ismodule(thing):
+                continue
+            own = inspect.isclass(thing) and thing.__module__.startswith("perfkit")
+            if own and not issubclass(thing, Exception):
+                silent[thing.__qualname__] = _not_named(
+                    thing, "".join(filter(None, (c.__doc__ for c in thing.__mro__)))
+                )
+            for function in _functions(thing):
+                silent[function.__qualname__] = _not_named(function, function.__doc__ or "")
+    assert {name: missing for name, missing in silent.items() if missing} == {}
+
+
+def _not_named(thing, text):
+    taken = [p.name for p in inspect.signature(thing).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    taken = [name for name in taken if name not in ("self", "cls", "ax", "args") and not name.startswith("_")]
+    return [name for name in taken if len(taken) > 1 and not re.search(rf"\b{name}\b", text)]

@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,3 +45,22 @@ def measure():
     return true_cycles()
 """
     assert len(list(problems(ast.parse(text)))) == 2
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "why"),
+    [
+        ("fuzz", "--seconds -1", "--seconds is more than 0"),
+        ("fuzz", "--seconds nan", "--seconds is more than 0"),
+        ("fuzz", "--inputs 0", "--inputs at least 1"),
+        ("gallery", "--only nothing", "no notebook's name holds 'nothing'; there are: 00_tour"),
+        ("gallery", "--timeout 0", "--timeout is at least 1 second"),
+        ("gallery", "--out kit", "kit is a file"),
+    ],
+)
+def test_what_asks_for_nothing_is_refused_at_once(script, words, why):
+    command = [sys.executable, str(ROOT / "scripts" / f"{script}.py"), *words.split()]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"usage: ./kit {script}" in done.stderr
+    assert why in done.stderr

@@ -227,7 +227,7 @@ def test_a_cold_chase_is_charged_to_memory_and_not_to_the_tlbs():
     core = Microarchitecture.load("zen4")
     gus, trace, nodes = Gus(core), shuffled(20_000), 20_000
     result = gus.run(trace)
-    stack = result.cpi_stack() * 3  # cycles a node
+    stack = result.cpi_stack() * 3  # cycles per node
     after = result.program.slots[1:].sum()
     walks = 313 * core.value("page_walk_latency") - 312 * after / core.value("retire")
     assert stack["page_walk_latency"] == pytest.approx(walks / nodes)

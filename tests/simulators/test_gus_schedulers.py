@@ -136,7 +136,7 @@ def test_who_frees_a_place_before_a_scheduler_is_the_cause_and_nobody_beside():
 
 
 def test_what_leaves_a_queue_in_order_waits_for_what_the_one_before_waits_for():
-    """Ten dependent divisions of 13 cycles a turn bound it; behind them the queue is full of what waits for them."""
+    """Ten dependent divisions of 13 cycles per turn bound it; behind them the queue is full of what waits for them."""
     body = "vdivsd xmm0,xmm0,xmm1\n" * 10 + "vaddsd xmm3,xmm0,xmm5\n" * 100 + "nop\n" * 20
     gus = Gus(Microarchitecture.load("zen5"))
     for exact in (True, False):

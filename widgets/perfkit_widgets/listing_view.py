@@ -49,7 +49,7 @@ class Listing(anywidget.AnyWidget):
 
 
 class ListingView(Explorer):
-    """Sort by a column's head, search, click a row or use the arrow keys; the choice reaches Python.
+    """Click a column header to sort, search, click a row or use the arrow keys; the choice reaches Python.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class TreeView(Explorer):
         return int(proposal["value"])
 
     def show(self, tree: Any, table: "pd.DataFrame | None") -> None:
-        """Show another tree; the root is chosen."""
+        """Show another tree, with the rows of `table`, if there is one; the root is chosen."""
         self.tree, self.source = tree, table
         self.node = 0
         self._canvas.label = f"Decision tree of {tree.target}, {counted(len(tree.nodes), 'nodes')}; arrow keys move"

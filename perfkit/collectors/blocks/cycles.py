@@ -138,7 +138,7 @@ class BlockCycles(Tabled):
         lines = [
             (
                 f"{self.share:.1%} of {len(self.table):,} blocks measured on {self.host}: "
-                f"median {self.table['looped'].median():.2f} cycles a turn looped"
+                f"median {self.table['looped'].median():.2f} cycles per iteration looped"
             )
         ]
         reasons = self.table.loc[self.table["looped"].isna(), "looped_reason"].value_counts()

@@ -14,8 +14,8 @@ import numpy as np
 
 from perfkit.collectors.dag.kernel_trace import KernelTrace, optimised, returnable, sizes, working_copies
 from perfkit.collectors.dag.llvm_ir import instrument, only_function
-from perfkit.errors import DataError, SettingError, UnavailableError
-from perfkit.files import check_source
+from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError
+from perfkit.files import check_source, is_folder
 
 # Scalar code without contraction to fused operations, as the paper's clang made it.
 FLAGS = ("-O3", "-fno-vectorize", "-fno-slp-vectorize", "-ffp-contract=off")
@@ -61,6 +61,8 @@ def trace_c(
         If there is no such compiler (``apt-get install clang``); numba kernels need none.
     DataError
         If the source does not compile, or defines no such function.
+    MissingFileError
+        If there is no such file.
     SettingError
         If no function is named and the source has several.
 
@@ -115,7 +117,7 @@ def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
     is_file = isinstance(source, Path) or "\n" not in source
     path = Path(source) if is_file else None
     if path is not None and not path.is_file():
-        raise DataError(f"{path}: no such file (C source text has more than one line)")
+        raise MissingFileError(f"{path}: no such file{is_folder(path)} (C source text has more than one line)")
     if path is not None:
         check_source(path)
     if path is not None and path.suffix == ".ll":

@@ -116,9 +116,9 @@ def _check_used(kinds: set[str], what: str, functions: list[str], words: list[st
     if functions and kinds.isdisjoint({"source", "program"}):
         raise SettingError(f"a function ({functions[0]}) is of a source or a program; {what} is neither: leave it out")
     if words and kinds.isdisjoint({"source", "function", "program"}):
-        raise SettingError(f"arguments ({' '.join(words)}) are of functions and programs; {what} is none")
+        raise SettingError(f"arguments ({' '.join(words)}) are for functions and programs; {what} is neither")
     if sizes and "kernel" not in kinds and not any(_N.search(word) for word in words):
-        raise SettingError(f"sizes stand for N in the arguments, which has none: f8[N], N; found {' '.join(words)!r}")
+        raise SettingError(f"sizes stand for N in the arguments, which have none: f8[N], N; found {' '.join(words)!r}")
 
 
 def _opened(

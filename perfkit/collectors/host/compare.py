@@ -47,6 +47,12 @@ _FENCE_CALLS = 100  # calls that a fence is known from
 _PROCESSES = 6  # that must give a figure
 
 
+_BUSY = (
+    "{:.0%} of the rounds ran beside a busy thread of the same core and too few on a quiet one: the effect is one "
+    "beside a busy thread; compare again when the machine is quieter"
+)
+
+
 def compare(
     a: "Kernel",
     b: "Kernel",
@@ -154,12 +160,7 @@ def compare(
         host=processor_name(),
     )
     if not quiet:
-        warnings.warn(
-            f"{result.busy_share:.0%} of the rounds ran beside a busy thread of the same core and too few on a quiet "
-            "one: the effect is one beside a busy thread; compare again when the machine is quieter",
-            PerfkitWarning,
-            stacklevel=2,
-        )
+        warnings.warn(_BUSY.format(result.busy_share), PerfkitWarning, stacklevel=2)
     return result
 
 

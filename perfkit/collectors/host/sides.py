@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.collectors.kernels import CXX, SOURCES, Kernel, compile_kernel, corpus_kernel, library_kernel
-from perfkit.errors import SettingError
+from perfkit.errors import MissingFileError, SettingError
+from perfkit.files import is_folder
 
 
 def kernel_from(
@@ -30,8 +31,10 @@ def kernel_from(
 
     Raises
     ------
+    MissingFileError
+        If there is no such file.
     SettingError
-        If there is no such file, commit or kernel.
+        If there is no such commit or kernel.
     """
     more = dict(options or {})
     if text.startswith("corpus:"):
@@ -45,9 +48,9 @@ def kernel_from(
             file = _of_commit(revision, inside, Path(folder))
             return _compiled(file, function, compiler, more | {"name": f"{Path(inside).name} at {revision}"})
     if not path.is_file():
-        raise SettingError(
-            f"no file {text}: expected a C or C++ file, REVISION:FILE of a git repository, a shared library (.so) or "
-            "corpus:NAME"
+        raise MissingFileError(
+            f"no file {text}{is_folder(path)}: expected a C or C++ file, REVISION:FILE of a git repository, a shared "
+            "library (.so) or corpus:NAME"
         )
     return _compiled(path, function, compiler, more)
 

@@ -54,7 +54,7 @@ def loop_source(assembly: Assembly, configuration: Configuration, symbol: str) -
     lines += [f"push %{name}" for name in _SAVED]
     lines += ["mov (%rdi), %rax", "push %rax", "mov 8(%rdi), %rdi"]
     # Stored from a vector register: Golden Cove follows a stored general register through memory, and a chain of loads
-    # of it then takes no time, however long it is (0.33 cycles a load, instead of 5).
+    # of it then takes no time, however long it is (0.33 cycles per load, instead of 5).
     lines += ["movq %rdi, %xmm0", "movq %xmm0, (%rdi)"]
     lines += [f"mov %rdi, %{name}" for name in _POINTERS if name != "rdi"]
     lines += [f"pop %{counter}", "mov $1, %eax", "mov $1, %ecx", "xor %edx, %edx"]

@@ -95,7 +95,7 @@ def collect_on(
                     if reason:
                         raise UnavailableError(
                             f"{reason}; the {sum(nodes.values())} rows that arrived are kept, and the same command "
-                            "goes on"
+                            "resumes"
                         )
 
 

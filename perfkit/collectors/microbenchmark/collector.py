@@ -62,7 +62,7 @@ class Plan:
 
 # Estimates of `plan`, in seconds, from the shipped studies on a two-core machine: a compiler's headers, a variant.
 _GROUP_COST, _VARIANT_COST, _WINDOW_COST = 0.6, 0.075, 14e-6
-_FLUSH_COST, _OWN_FLUSH_COST = 6e-10, 6e-5  # seconds a byte of memory; seconds a kernel's own PK_FLUSH
+_FLUSH_COST, _OWN_FLUSH_COST = 6e-10, 6e-5  # seconds per byte of memory; seconds per PK_FLUSH of a kernel's own
 _PROCESS_COST = 2e-3  # a window of a whole program that does nothing: a process
 
 

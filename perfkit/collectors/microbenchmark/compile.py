@@ -256,7 +256,7 @@ def _run(words: Sequence[str], place: Path) -> str:
     if done.returncode == 0:
         return ""
     if "No space left on device" in done.stderr:
-        raise DataError(f"no space left on the disk of {place}: make room, and the study goes on")
+        raise DataError(f"no space left on the disk of {place}: make room, and the study resumes")
     return shortened(done.stderr) or f"exit status {done.returncode} without a message"
 
 
@@ -462,7 +462,7 @@ def build_harness(folder: Path) -> Path:
         raise DataError(f"cannot write to {folder}: {error.strerror}") from None
     if done.returncode:
         if "No space left on device" in done.stderr:
-            raise DataError(f"no space left on the disk of {folder}: make room, and the study goes on")
+            raise DataError(f"no space left on the disk of {folder}: make room, and the study resumes")
         raise UnavailableError(f"cannot build the measuring process: {shortened(done.stderr)}")
     partial.rename(program)
     return program

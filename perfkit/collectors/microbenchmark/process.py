@@ -58,7 +58,7 @@ class KernelError(PerfkitError):
 
 @dataclass(frozen=True)
 class Run:
-    """One run of an experiment: figures an execution of the region, NaN where unknown.
+    """One run of an experiment: figures per execution of the region, NaN where unknown.
 
     `kept` of `tried` windows lay between two calibration chains that agree; with none kept, `cycles` is NaN.
     `quiet` of them lay beside no busy neighbour: where there are any, they are the ones that are kept. `level` is what

@@ -113,7 +113,7 @@ class Store:
             found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
             return {str(key): float(value) for key, value in found.items()}
         except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise DataError(f"{path} is damaged ({error}): remove it, and the error is estimated anew") from None
+            raise DataError(f"{path} is damaged ({error}): remove it, and the error is estimated again") from None
 
     def keep_predictions(self, predictions: Mapping[str, float]) -> None:
         """Keep them: a study with a budget that goes on after a stop judges itself by them."""

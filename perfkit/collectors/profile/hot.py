@@ -13,7 +13,7 @@ from perfkit.collectors.profile.watched import said, watched
 from perfkit.collectors.tracer.demangle import forms, parted
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.stubs import MARK, stub_at
-from perfkit.errors import DataError, UnavailableError, of_extra
+from perfkit.errors import DataError, MissingFileError, UnavailableError, of_extra
 from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
@@ -325,15 +325,17 @@ def check_program(target: Target) -> None:
 
     Raises
     ------
+    MissingFileError
+        There is no such file.
     DataError
-        There is no such file, or it is none that can be run and traced.
+        It is none that can be run and traced.
     """
     import os
 
     if target.program.is_dir():
         raise DataError(f"expected a program; {str(target.program)!r} is a folder")
     if not target.program.is_file():
-        raise DataError(f"there is no program {str(target.program)!r}")
+        raise MissingFileError(f"there is no program {str(target.program)!r}")
     if not os.access(target.program, os.X_OK):
         raise DataError(f"{target.program.name} is not executable (chmod +x)")
     if not _is_elf(target.program):

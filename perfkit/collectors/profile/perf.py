@@ -15,7 +15,7 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import UnavailableError
 
 METHOD = "perf, software clock"
-RATE = 997  # samples a second; no divisor of a timer's 1,000
+RATE = 997  # samples per second; no divisor of a timer's 1,000
 _MMAP = re.compile(
     r"PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[(0x[0-9a-f]+)\((0x[0-9a-f]+)\) @ (0x[0-9a-f]+|0) [^\]]*\]: (\S+) (.*)$"
 )

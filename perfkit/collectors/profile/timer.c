@@ -1,6 +1,6 @@
 /* Loaded into a program (LD_PRELOAD) where Linux's perf may not be used: a timer of processor time interrupts it, and
    each interruption notes the address where it was. Every process and every program that it starts writes a file of its
-   own: 24 bytes a sample (address; thread; microseconds of user time), and its memory map beside it. Only calls that a signal handler may make. */
+   own: 24 bytes per sample (address; thread; microseconds of user time), and its memory map beside it. Only calls that a signal handler may make. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

@@ -256,40 +256,11 @@ class Child:
         self.area = self.areas[0]
         self.channel, to_parent = os.pipe()
         from_parent, self.answers = os.pipe()
-        # An array that the job names by value is handed over as a file.
-        arguments = [
-            [kind, _saved(scratch, k, value)] if kind == "array" else [kind, value]
-            for k, (kind, value) in enumerate([] if job.program else job.arguments)
-        ]
-        specification = {
-            "path": str(job.path.resolve()),
-            "program": job.program,
-            "function": job.function,
-            "arguments": [str(word) for word in job.arguments] if job.program else arguments,
-            "calls": job.last_call,
-            "limit": job.limit,
-            "first_call": job.first_call,
-            "last_call": job.last_call,
-            "callees": job.callees,
-            "leaders": leaders,
-            "pointed": pointed,
-            "setup": job.setup,
-            "library": job.library,
-            "scratch": str(scratch),
-            "loops": job.loops,
-            "script": str(job.script.resolve()) if job.script else "",
-            "after": job.after,
-            "pinned": pinned_environment(job.pinned) if job.pinned else None,
-            "channel": to_parent,
-            "answers": from_parent,
-            "context": self.context_file,
-            "buffers": [area.handles for area in self.areas],
-            **self.more(),
-        }
+        specification = json.dumps(self._specification(leaders) | {"channel": to_parent, "answers": from_parent})
         self.log = (scratch / "output").open("w+b")
         source = job.stdin.open("rb") if job.stdin is not None else None
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", self.module, json.dumps(specification)],
+            [sys.executable, "-P", "-m", self.module, specification],
             stdin=source or subprocess.DEVNULL,
             stdout=self.log,
             stderr=subprocess.STDOUT,
@@ -302,6 +273,38 @@ class Child:
         os.close(to_parent)
         os.close(from_parent)
         self.deadline = time.monotonic() + job.timeout
+
+    def _specification(self, leaders: list[int]) -> dict[str, Any]:
+        """Return what the child is told of the job."""
+        job = self.job
+        # An array that the job names by value is handed over as a file.
+        arguments = [
+            [kind, _saved(self.scratch, k, value)] if kind == "array" else [kind, value]
+            for k, (kind, value) in enumerate([] if job.program else job.arguments)
+        ]
+        return {
+            "path": str(job.path.resolve()),
+            "program": job.program,
+            "function": job.function,
+            "arguments": [str(word) for word in job.arguments] if job.program else arguments,
+            "calls": job.last_call,
+            "limit": job.limit,
+            "first_call": job.first_call,
+            "last_call": job.last_call,
+            "callees": job.callees,
+            "leaders": leaders,
+            "pointed": self.pointed,
+            "setup": job.setup,
+            "library": job.library,
+            "scratch": str(self.scratch),
+            "loops": job.loops,
+            "script": str(job.script.resolve()) if job.script else "",
+            "after": job.after,
+            "pinned": pinned_environment(job.pinned) if job.pinned else None,
+            "context": self.context_file,
+            "buffers": [area.handles for area in self.areas],
+            **self.more(),
+        }
 
     def more(self) -> dict[str, Any]:
         """Return what else the child is told."""

@@ -30,7 +30,7 @@ from perfkit.errors import DataError, NeverCalledError, UnavailableError
 _CHILD = "perfkit.collectors.tracer.timed_child"
 _ROOM = 8 << 20  # bytes: a million calls
 _LOADING = 20.0  # seconds for the child to start
-_COUNTED = 0.1  # seconds of a run from which the kernel's clock, of 10 ms a tick, tells a share
+_COUNTED = 0.1  # seconds of a run from which the kernel's clock, of 10 ms per tick, tells a share
 _LOOK = 0.01  # seconds between looks at how many calls there were
 # Flags of MXCSR: an operand was subnormal, a result too small to be normal; such results are flushed to zero.
 _SUBNORMAL, _UNDERFLOW, _FLUSHED = 1 << 1, 1 << 4, 1 << 15

@@ -193,12 +193,29 @@ def beginning(entry: Any, code: list[Any]) -> list[Any]:
 
 def _stub(context: int, plain: int) -> list[Any]:
     """Read the clock, run the function, read the clock again; the return address is exchanged in place."""
-    from iced_x86 import Code, Instruction, MemoryOperand, Register
+    from iced_x86 import Code
 
-    from perfkit.collectors.tracer.emit import R11, RAX, RCX, RDX, RIP, RSP, Emitter
+    from perfkit.collectors.tracer.emit import R11, Emitter
 
     e = Emitter(context)
     untimed, other, back, mine = e.new_label(), e.new_label(), e.new_label(), e.new_label()
+    _enter(e, plain, back, mine, other, untimed)
+    e.label(back)
+    _return(e)
+    e.label(other)
+    _take_thread(e, plain, mine)
+    e.label(untimed)
+    e.load(R11, SAVED_R11)
+    e.branch(Code.JMP_REL32_64, plain)
+    return e.out
+
+
+def _enter(e: Any, plain: int, back: int, mine: int, other: int, untimed: int) -> None:
+    """Count the call, put `back` in the return address's place, read the clock and go into the function."""
+    from iced_x86 import Code, Instruction, MemoryOperand, Register
+
+    from perfkit.collectors.tracer.emit import R11, RAX, RDX, RIP, RSP
+
     e.store(SAVED_R11, R11)
     e.code(Code.MOV_R64_RM64, R11, MemoryOperand(displ=0, displ_size=8, seg=Register.FS))
     e.code(Code.CMP_R64_RM64, R11, e.slot(FS_BASE))
@@ -231,7 +248,14 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.load(RDX, SAVED_RDX)
     e.load(R11, SAVED_R11)
     e.branch(Code.JMP_REL32_64, plain)
-    e.label(back)
+
+
+def _return(e: Any) -> None:
+    """Read the clock, note the time and what arithmetic met in the call, and return."""
+    from iced_x86 import Code, Instruction, MemoryOperand, Register
+
+    from perfkit.collectors.tracer.emit import R11, RAX, RCX, RDX
+
     e.store(SAVED_RAX, RAX)
     e.store(SAVED_RDX, RDX)
     e.store(SAVED_RCX, RCX)
@@ -253,8 +277,14 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.load(RDX, SAVED_RDX)
     e.load(RCX, SAVED_RCX)
     e.code(Code.JMP_RM64, e.slot(RETURN))
-    e.label(other)
-    # The first thread that comes is the one whose calls are timed.
+
+
+def _take_thread(e: Any, plain: int, mine: int) -> None:
+    """Make the first thread that comes the one whose calls are timed; count the calls of others."""
+    from iced_x86 import Code, MemoryOperand, Register
+
+    from perfkit.collectors.tracer.emit import R11, RAX
+
     e.code(Code.PUSH_R64, RAX)
     e.code(Code.XOR_R32_RM32, Register.EAX, Register.EAX)
     e.locked(Code.CMPXCHG_RM64_R64, e.slot(FS_BASE), R11)
@@ -265,10 +295,6 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.store(OTHERS, R11)
     # Another thread's r11 may have taken this one's place in its slot: a function does not read it.
     e.branch(Code.JMP_REL32_64, plain)
-    e.label(untimed)
-    e.load(R11, SAVED_R11)
-    e.branch(Code.JMP_REL32_64, plain)
-    return e.out
 
 
 def _combine(e: Any) -> None:

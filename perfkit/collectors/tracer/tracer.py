@@ -21,6 +21,7 @@ from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
 from perfkit.collectors.tracer.lines import Loaded, annotate, is_system
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.files import existing
 from perfkit.trace.code import Provenance
 from perfkit.trace.threads import BARRIERS, ThreadTraces
 from perfkit.trace.trace import Trace
@@ -115,8 +116,19 @@ class Tracer:
     def run(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> Trace:
         """Run a program, or a Python script, and record the calls of one function of it, or of a library it loads.
 
+        Parameters
+        ----------
+        binary : str or Path
+            The program (x86-64, Linux), or the script.
+        function : str
+            The function, as its source or its symbol names it.
+        arguments : sequence of str
+            The program's words.
+
         Raises
         ------
+        MissingFileError
+            When there is no such file.
         DataError, FormatError
             When the file is no program that can be traced, has no such function (with the nearest names), never calls
             it, or crashes in it.
@@ -136,7 +148,8 @@ class Tracer:
 
         Of a function with parallel loops (OpenMP) the bodies of these loops are recorded, in every thread, while one
         of its wanted calls runs; of another function, such as a thread's own, the wanted calls of each thread. The
-        limit is that of one thread. OpenMP starts as many threads as ``OMP_NUM_THREADS`` says.
+        limit is that of one thread. OpenMP starts as many threads as ``OMP_NUM_THREADS`` says. `binary`, `function` and
+        `arguments` are those of `run`.
 
         Raises
         ------
@@ -145,7 +158,7 @@ class Tracer:
         SettingError
             With `callees`, of a function that starts parallel loops.
         """
-        home = self.library or binary
+        home = existing(self.library or binary)
         loops = [] if _script(home) else ElfFile(home).loops(function)
         elf, symbol = self._checked(binary, loops[0] if loops else function)
         arguments = [str(word) for word in arguments]
@@ -174,8 +187,8 @@ class Tracer:
             raise SettingError(
                 f"{script}: of a Python script, name the library that it loads (library), and pin nothing"
             )
-        elf = ElfFile(self.library if script else binary)
-        home = ElfFile(self.library) if self.library else elf
+        elf = ElfFile(existing(self.library if script else binary))
+        home = ElfFile(existing(self.library)) if self.library else elf
         symbol = home.function(function)
         if not elf.is_program and not script:
             raise DataError(f"{binary} is a library, not a program; load it with compile_kernel or trace a program")

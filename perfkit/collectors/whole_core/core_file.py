@@ -29,33 +29,8 @@ def measured_core(found: CoreMeasurement, name: str = "host") -> Microarchitectu
     rows = table_rows(found.nearest.core)
     measured = {form: mapped.uses for form, mapped in found.ports.mapped.items()}
     towards = translation(base, rows, measured)
-    forms: dict[str, tuple[Row, str, Mapping[Group, float]]] = {}
-    for form, row in rows.items():
-        own = _own_uses(form, found, rows)
-        if own is None:
-            forms[form] = (row, NEAREST, own_uses(row.uses or {}, base, towards))
-        else:
-            forms[form] = (_costs(form, row, found), HERE, own)
+    forms = _forms(found, base, rows, towards)
     every = closure(group for _, _, uses in forms.values() for group in uses)
-    source = f"measured on {found.host['processor']}, family {found.host['family']} model {found.host['model']}, "
-    sources = {
-        SOURCE: source
-        + f"with perfkit calibrate --full, {time.strftime('%Y-%m-%d')}"
-        + (f"; {found.doubt}" if found.doubt else ""),
-        "cpuid": "what the processor reports of its caches",
-        NEAREST: f"not measured here: as {base.title} ({base.name})",
-    }
-    resources = _resources(found, base) | {
-        ports_name(group): Resource(
-            ports_name(group),
-            "ports",
-            float(len(group)),
-            "uops/cycle",
-            SOURCE if all(port.startswith("P") for port in group) else NEAREST,
-            units=tuple(sorted(group)),
-        )
-        for group in sorted(every, key=lambda one: (len(one), ports_name(one)))
-    }
     written = {
         form: MeasuredForm(
             replace(row, uses=MappingProxyType(shares(uses, every))),
@@ -73,9 +48,9 @@ def measured_core(found: CoreMeasurement, name: str = "host") -> Microarchitectu
         llvm_cpu=base.llvm_cpu,
         table=base.table,
         aliases=(),
-        sources=MappingProxyType({"model": base.sources["model"], **sources}),
+        sources=MappingProxyType({"model": base.sources["model"], **_sources(found, base)}),
         frequency=Figure(round(1e-9 / found.cycle_seconds, 3), SOURCE, "GHz", "while it was measured"),
-        resources=MappingProxyType(resources),
+        resources=MappingProxyType(_resources(found, base) | _ports(every)),
         caches=tuple(
             replace(
                 level,
@@ -88,6 +63,45 @@ def measured_core(found: CoreMeasurement, name: str = "host") -> Microarchitectu
         features=MappingProxyType(_features(found, base, towards, {ports_name(one) for one in every})),
         forms=MappingProxyType(written),
     )
+
+
+def _forms(
+    found: CoreMeasurement, base: Microarchitecture, rows: Mapping[str, Row], towards: Mapping[Group, Group]
+) -> dict[str, tuple[Row, str, Mapping[Group, float]]]:
+    """Return of each form its row, whether that was measured here or on the nearest core, and its uses of ports."""
+    forms: dict[str, tuple[Row, str, Mapping[Group, float]]] = {}
+    for form, row in rows.items():
+        own = _own_uses(form, found, rows)
+        if own is None:
+            forms[form] = (row, NEAREST, own_uses(row.uses or {}, base, towards))
+        else:
+            forms[form] = (_costs(form, row, found), HERE, own)
+    return forms
+
+
+def _sources(found: CoreMeasurement, base: Microarchitecture) -> dict[str, str]:
+    host = f"{found.host['processor']}, family {found.host['family']} model {found.host['model']}"
+    doubt = f"; {found.doubt}" if found.doubt else ""
+    return {
+        SOURCE: f"measured on {host}, with perfkit calibrate --full, {time.strftime('%Y-%m-%d')}{doubt}",
+        "cpuid": "what the processor reports of its caches",
+        NEAREST: f"not measured here: as {base.title} ({base.name})",
+    }
+
+
+def _ports(every: Iterable[Group]) -> dict[str, Resource]:
+    """Return the groups of ports as resources, the smallest first."""
+    return {
+        ports_name(group): Resource(
+            ports_name(group),
+            "ports",
+            float(len(group)),
+            "uops/cycle",
+            SOURCE if all(port.startswith("P") for port in group) else NEAREST,
+            units=tuple(sorted(group)),
+        )
+        for group in sorted(every, key=lambda one: (len(one), ports_name(one)))
+    }
 
 
 def _resources(found: CoreMeasurement, base: Microarchitecture) -> dict[str, Resource]:

@@ -64,6 +64,11 @@ class Completed:
     away: dict[str, NDArray[np.float64]]
     slack: float = 0.0
 
+    @classmethod
+    def of(cls, x: NDArray[np.float32]) -> "Completed":
+        """Return rows of features of which everything is known: each in one way."""
+        return cls(np.arange(len(x)), x[:, None], np.ones((len(x), 1)), np.zeros(x.shape[1], dtype=np.bool_), {})
+
     def rivals(self, likeliest: NDArray[np.str_]) -> dict[str, NDArray[np.bool_]]:
         """Return where each class of which a telling feature is missing may hold a row back instead of the likeliest.
 

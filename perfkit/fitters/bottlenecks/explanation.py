@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
-from perfkit.fitters.bottlenecks.features import NAMES, PORTS, RULES, SUMS, any_of
+from perfkit.fitters.bottlenecks.features import NAMES, PORTS, RULES, SUMS, any_of, is_full
 from perfkit.fitters.bottlenecks.names import names_for
 from perfkit.names import counted, did_you_mean
 from perfkit.results import Tabled, draw
@@ -23,6 +23,7 @@ _SURE = 0.5  # the probability below which no class is named
 # A class is told where it is the likeliest, or is not, whatever the events that were not counted may have been: in so
 # large, or so small, a share of the ways in which they are completed.
 _SETTLED, _OUT = 0.75, 0.1
+_DIVIDING, _MUCH = ("integer units", "vector units"), 0.5
 _TELLING = 0.02  # the gain below which an event is not worth a count where the answer is known
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
 _COLUMNS = ["resource", "speedup", "probability", "status", "evidence"]
@@ -281,7 +282,14 @@ class Weighed:
                 shown = f"{number:.0%}" if words.startswith("of ") else f"{number:.2g}"
                 parts.append(f"{shown} {words} ({rule.event})")
         if name in PORTS and np.isfinite(self.shares[f"{name}: ports"][row]):
-            parts.insert(0, f"{self.shares[f'{name}: ports'][row]:.0%} of its busiest ports used")
+            used = self.shares[f"{name}: ports"][row]
+            parts.insert(0, f"{used:.0%} of its busiest ports used")
+            if name in _DIVIDING and "dividers" not in self.needs and used >= _MUCH:
+                parts.append("divisions, if any, keep these ports for cycles: this core has no divider apart from them")
+        full = [str(each) for each in self.names if is_full(str(each), self.shares, row)]
+        if name in full and len(full) > 1:
+            others = ", ".join(each for each in full if each != name)
+            parts.append(f"full together with {others}: more of one alone gives nothing")
         return "; ".join(parts)
 
 

@@ -7,6 +7,7 @@ A feature whose events were not counted, or whose resource the core file does no
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ _SHARES = (
 )  # fmt: skip
 _LINE = 64.0
 _UNUSED = 0.005  # of its capacity, by every one of its events: a class below does not hold a program back
+# Of a capacity: then all else together makes a program faster by the rest at most, one part in twenty. What uses far
+# more than all of it is not of this core.
+_FULL, _ABSURD = 0.95, 1.25
 
 
 @dataclass(frozen=True)
@@ -69,10 +73,10 @@ class Rule:
 RULES = (
     Rule("pipeline width", "uops", "front_end", 1.0, "of the width of the front end used"),
     Rule("pipeline width", "retired.3+", "", 1.0, "of cycles retired three uops or more"),
-    Rule("taken branches", "branches.taken", "taken_branches", 1.0, "of the taken branches a cycle"),
+    Rule("taken branches", "branches.taken", "taken_branches", 1.0, "of the taken branches per cycle"),
     Rule("mispredicted branches", "branch-misses", "misprediction_penalty", 1.0, "of cycles would restart, one by one"),
     Rule("L1 latency", "mem-loads", "L1_latency", 0.1, "tenths of loads under way in L1"),
-    Rule("load ports", "l1.accesses", "", 0.5, "of two L1 accesses a cycle"),
+    Rule("load ports", "l1.accesses", "", 0.5, "of two L1 accesses per cycle"),
     Rule("store forwarding", "store-forwards", "store_forward_latency", 1.0, "of cycles in forwarding, one by one"),
     Rule("store forwarding", "store-forwards.blocked", "blocked_store_forward_latency", 1.0, "in blocked forwarding"),
     Rule("L2", "l2.hits", "L2_latency", 0.5, "of cycles in hits of L2, two at once"),
@@ -94,10 +98,20 @@ RULES = (
     Rule("line fill buffers", "full.line_fill_buffers", "", 0.1, "tenths of accesses waiting for one"),
     Rule("line fill buffers", "occupancy.misses", "line_fill_buffers", 1.0, "of the fill buffers used"),
     Rule("schedulers", "full.scheduler", "", 1.0, "of cycles they were full"),
-    Rule("store ports", "mem-stores", "", 1.0, "stores a cycle"),
+    Rule("store ports", "mem-stores", "", 1.0, "stores per cycle"),
     Rule("instruction latency", "exec.0", "", 0.5, "of cycles nothing began"),
     Rule("instruction latency", "occupancy.scheduler", "rob", 1.0, "of the window waits to begin"),
 )
+# Class -> the feature that is the share of a capacity in use: it can reach 1, and no more. Other shares are of what
+# single events would take one by one, of cycles in which a buffer was full, or of entries; more branches are taken than
+# one in so many cycles where they come in pairs.
+CAPACITIES = {
+    "pipeline width": "pipeline width: uops",
+    "L2": "lines from L2",
+    "L3": "lines from L3",
+    "memory bandwidth": "memory bandwidth: lines.memory",
+    **{name: f"{name}: ports" for name in PORTS},
+}
 # Rates that are sums of counted ones.
 SUMS = {
     "lines.memory": ("l3.misses", "l3.prefetch-misses"),
@@ -258,13 +272,29 @@ def features_of(name: str) -> tuple[str, ...]:
     return (*(rule.name for rule in RULES if rule.of == name), *ports, *forwards)
 
 
-def unused(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Return which classes a row does not use at all, by events that were all counted, (rows, names)."""
-    found = np.zeros((len(x), len(names)), dtype=np.bool_)
+def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return which classes cannot hold a row back most, whatever was learnt, (rows, names).
+
+    Those of which a row uses nothing, by events that were all counted; and, where a capacity is full (`CAPACITIES`),
+    all classes of which none is: a program that uses 95 % of the memory's bandwidth is no more than 5 % faster with
+    anything else.
+    """
+    found, full = (np.zeros((len(x), len(names)), dtype=np.bool_) for _ in range(2))
     for k, name in enumerate(names):
         mine = x[:, [NAMES.index(feature) for feature in features_of(name)]]
         found[:, k] = (mine < _UNUSED).all(axis=1) & (mine >= 0).any(axis=1)
-    return found
+        if name in CAPACITIES:
+            full[:, k] = _is_full(x[:, NAMES.index(CAPACITIES[name])])
+    return found | (full.any(axis=1, keepdims=True) & ~full)
+
+
+def is_full(name: str, shares: Mapping[str, NDArray[np.float64]], row: int) -> bool:
+    """Return whether a capacity of a class is full in a row, as far as its events were counted."""
+    return name in CAPACITIES and bool(_is_full(shares[CAPACITIES[name]][row]))
+
+
+def _is_full(share: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray((share >= _FULL) & (share <= _ABSURD))
 
 
 def _busiest(

@@ -15,7 +15,7 @@ from perfkit import datasets
 from perfkit.errors import DataError
 from perfkit.fitters.bottlenecks.alike import completed, deciding
 from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed
-from perfkit.fitters.bottlenecks.features import NAMES, features, known, matrix, needed, unused
+from perfkit.fitters.bottlenecks.features import NAMES, features, known, needed, ruled_out
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.fitters.bottlenecks.names import Named, matched
 from perfkit.fitters.bottlenecks.stacks import LearntStacks, stacks_of, telling
@@ -94,7 +94,8 @@ class Bottlenecks:
         Parameters
         ----------
         samples : Samples
-            As for `explain`. Events that are missing widen what the verdict expects.
+            As for `explain`. Where events are missing, a run's stack is the mean over the ways in which simulated runs
+            that look alike complete it, and the distance that the verdict expects is wider by what these differ.
 
         Raises
         ------
@@ -112,7 +113,7 @@ class Bottlenecks:
         counted = {part: self._told(telling(part, self.core), arrays, len(rates)) for part in named}
         missing = [", ".join(part for part in named if not counted[part][row]) for row in range(len(rates))]
         runs = [str(run) for run in rates.index]
-        table = stacks_of(forest, matrix(arrays, self.core), 1.0 / ipc, runs, missing)
+        table = stacks_of(forest, completed(known(arrays, self.core), WAYS), 1.0 / ipc, runs, missing)
         return LearntStacks(table, self.core.name, str(forest.digest), samples.kind)
 
     def _names(self, samples: Samples, asked: str) -> tuple[tuple[Named, ...], bool]:
@@ -130,7 +131,7 @@ class Bottlenecks:
         """Return what is known of each row of rates (counts per cycle; columns: events of the simulated PMU).
 
         Where events are missing, every row is completed in ``ways`` ways (`perfkit.fitters.bottlenecks.alike`) and
-        judged in all of them.
+        judged in all of them. Unless ``decide``, it is left open which missing event would decide most.
         """
         arrays = _arrays(rates)
         classes = classes_of(self.core)
@@ -142,7 +143,7 @@ class Bottlenecks:
         for part in completed(known(arrays, self.core), ways):
             n, k = part.x.shape[:2]
             flat = part.x.reshape(n * k, -1)
-            roots, votes = self.forest.predict(flat, unused(flat, tuple(outputs)))
+            roots, votes = self.forest.predict(flat, ruled_out(flat, tuple(outputs)))
             each = part.weight[:, :, None] * np.eye(len(outputs))[votes.argmax(axis=1)].reshape(n, k, -1)
             first[part.rows] = each.sum(axis=1)
             for into, values in ((credit, np.square(roots)), (probability, self.forest.probability(votes))):

@@ -3,8 +3,12 @@
 A regression (`perfkit.CpiStack`) asks one program's intervals what each event costs, and needs intervals that differ.
 Here a forest goes from shares of capacity to the shares of cycles, learnt on simulated runs whose exact stack is known:
 one row of counts is enough. How far its trees are apart says how far the stack is off.
+
+What was not counted is not zero: such rows are completed as for `perfkit.Bottlenecks.explain`
+(`perfkit.fitters.bottlenecks.alike`), and how far the stacks of these ways are apart counts, too.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from perfkit.fitters.bottlenecks.alike import Completed
 from perfkit.fitters.bottlenecks.explanation import rows_of_run
 from perfkit.fitters.bottlenecks.features import needed
 from perfkit.fitters.bottlenecks.forest import Forest
@@ -32,6 +37,7 @@ CLASSES_OF = {
     "full buffers": ("reorder buffer", "load buffer", "store buffer", "line fill buffers"),
 }
 _LINES = 4
+_HALVINGS = 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,7 +115,7 @@ def telling(component: str, core: Microarchitecture) -> tuple[str, ...]:
 
 def stacks_of(
     forest: Forest,
-    x: NDArray[np.float32],
+    parts: Iterable[Completed],
     cpi: NDArray[np.float64],
     runs: list[str],
     missing: list[str] | None = None,
@@ -120,8 +126,8 @@ def stacks_of(
     ----------
     forest : Forest
         Its outputs are the roots of the shares of cycles; its levels go from the trees' spread to the distance.
-    x : (runs, features) float32
-        As `perfkit.fitters.bottlenecks.features.matrix` gives them.
+    parts : iterable of Completed
+        The features of all runs, each in one way or in several.
     cpi : (runs,) float64
         Cycles per instruction.
     runs : list of str
@@ -129,7 +135,9 @@ def stacks_of(
     missing : list of str, optional
         For each run, the components of which no telling event was counted; by default nothing is missing.
     """
-    shares, spread = shares_of(forest, x)
+    shares, spread = np.zeros((len(runs), len(forest.outputs))), np.zeros(len(runs))
+    for part in parts:
+        shares[part.rows], spread[part.rows] = shares_in_ways(forest, part)
     distance = np.interp(spread, *forest.levels)
     lacks = np.array(missing or [""] * len(runs), dtype=object)
     verdict = np.where(distance <= SUPPORTED, "supported", np.where(distance <= UNCERTAIN, "uncertain", "unsupported"))
@@ -139,19 +147,49 @@ def stacks_of(
     return pd.DataFrame({**found, "distance": distance, "missing": lacks, "verdict": verdict})
 
 
-def shares_of(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the shares of cycles (rows, outputs), and the mean distance of the single trees from them (rows,).
+def shares_in_ways(forest: Forest, part: Completed) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the shares of cycles (rows, outputs), the mean of all ways, and the mean distance from them (rows,).
 
-    Of the trees' roots the median is taken, output by output, so that few trees far off do not count; where all medians
-    are zero (each tree names something else), the mean.
+    The distance is that of every tree in every way: events that were not counted widen it as far as they matter.
     """
-    each = np.array(list(forest.each(x)))
-    median = np.median(each, axis=0)
-    shares = _whole(np.where(median.any(axis=1, keepdims=True), median, each.mean(axis=0)))
-    return shares, np.mean([0.5 * np.abs(_whole(value) - shares).sum(axis=1) for value in each], axis=0)
+    rows, ways = part.x.shape[:2]
+    each = np.array(list(forest.each(part.x.reshape(rows * ways, -1))))
+    wholes = _whole(each)
+    shares = (_nearest(wholes).reshape(rows, ways, -1) * part.weight[:, :, None]).sum(axis=1)
+    away = 0.5 * np.abs(wholes.reshape(len(each), rows, ways, -1) - shares[None, :, None]).sum(axis=3)
+    return shares, (away * part.weight).sum(axis=2).mean(axis=0)
+
+
+def shares_of(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return `shares_in_ways` of rows of which everything is known, (rows, features)."""
+    return shares_in_ways(forest, Completed.of(x))
+
+
+def _nearest(wholes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return, of all shares with the sum of 1, those nearest to the trees' on average, from (trees, rows, outputs).
+
+    The mean distance from the trees is the least where every share is the same quantile of what the trees say of it:
+    the one at which they sum to 1. It lies near the median, so that few trees far off do not count.
+    """
+    ordered = np.sort(wholes, axis=0)
+    rows = np.arange(wholes.shape[1])
+    low, high = np.zeros(len(rows)), np.full(len(rows), len(wholes) - 1.0)
+
+    def at(place: NDArray[np.float64]) -> NDArray[np.float64]:
+        below = np.floor(place).astype(np.int64)
+        above = np.minimum(below + 1, len(wholes) - 1)
+        part = (place - below)[:, None]
+        return np.asarray(ordered[below, rows] * (1.0 - part) + ordered[above, rows] * part)
+
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        less = at(middle).sum(axis=1) < 1.0
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    found = at(0.5 * (low + high))
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def _whole(roots: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return shares from their roots, with the sum of 1."""
     squares = np.square(roots)
-    return np.asarray(squares / squares.sum(axis=1, keepdims=True))
+    return np.asarray(squares / squares.sum(axis=-1, keepdims=True))

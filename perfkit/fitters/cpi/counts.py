@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, SettingError
+from perfkit.names import listed
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, mode_cautions, normalise, other_core
+from perfkit.samples.processors import generic_misses
 from perfkit.samples.table import Samples, expect_samples
 
 # Events that count elapsed time or finished work once more. As regressors they explain everything and say nothing.
@@ -66,7 +68,7 @@ class CpiCounts:
 
     @classmethod
     def from_samples(cls, samples: Samples, events: Iterable[str] | None = None) -> "CpiCounts":
-        """Take the counts out of samples whose time is cycles and whose work is instructions.
+        """Take the counts of `events` (by default all) out of samples whose time is cycles and work is instructions.
 
         Events that are missing in more than a tenth of the intervals are left out; then intervals in which any count
         is missing, or cycles or instructions are zero. Every such loss is told in ``left_out``.
@@ -85,7 +87,8 @@ class CpiCounts:
                 "use samples.with_axes('cycles', 'instructions'); without them there is no CPI."
             )
         chosen, notes = _choose_events(samples, events)
-        notes += [f"{told}." for told in mode_cautions(samples.time_event, samples.work_event, chosen)]
+        cautions = mode_cautions(samples.time_event, samples.work_event, chosen)
+        notes += [f"{told}." for told in [*cautions, *generic_misses(samples, chosen)]]
         wide = samples.to_wide()
         cycles = wide[samples.time_event].to_numpy(dtype="float64")
         work = wide[samples.work_event].to_numpy(dtype="float64")
@@ -238,8 +241,11 @@ def clocks_among(events: Sequence[str]) -> list[str]:
 
 
 def _unknown_event(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"unknown event {name!r}: no event but those of time and work was counted"
     near = closest(name, known) or list(known[:3])
-    return f"unknown event {name!r}; did you mean {', '.join(near)}? There are {len(known)}."
+    others = f" ({len(known)} events were counted)" if len(known) > len(near) else ""
+    return f"unknown event {name!r}; did you mean {listed(near, last='or')}?{others}"
 
 
 def _rows_of(samples: Samples, index: pd.MultiIndex) -> pd.DataFrame:

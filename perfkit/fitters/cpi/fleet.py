@@ -133,7 +133,7 @@ class FleetStacks(Tabled):
                 "perfkit.open_samples(..., memory=False)"
             )
         if not len(self.sums):
-            raise SettingError("these stacks were saved by an older perfkit, without their sums: fit them anew")
+            raise SettingError("these stacks were saved by an older perfkit, without their sums: fit them again")
         if _axes(fleet) != tuple(self.axes):
             raise SettingError(f"time and work were {', '.join(self.axes)}; the further fleet's are {_axes(fleet)}")
         settings = cast("CpiStack", SimpleNamespace(**self.settings))
@@ -216,7 +216,7 @@ def _stacks(
         rows += [(name, *key, *row) for row in stack]
         groups.append({"group": name, **dict(zip(by, key, strict=True)), **facts})
     if not rows:
-        raise DataError(f"no group has intervals enough for a stack. {' '.join(notes[:3])}")
+        raise DataError(f"no group has enough intervals for a stack. {' '.join(notes[:3])}")
     table = pd.DataFrame(rows, columns=["group", *by, "part", *_COLUMNS])
     facts = pd.DataFrame(groups)
     lost = facts[["missing", "idle"]].sum()
@@ -236,7 +236,7 @@ def _possible(settings: "CpiStack", fleet: Fleet) -> None:
         raise SettingError("a CPI stack needs cycles as time; this fleet measures time in seconds")
     if settings.method == "huber" or (settings.method == "lasso" and settings.alpha is None):
         raise SettingError(
-            "a fleet's stacks are made of sums: method='huber' needs every interval again and again, and 'lasso' needs "
+            "a fleet's stacks are made of sums: method='huber' needs every interval repeatedly, and 'lasso' needs "
             "its price alpha. Use 'nnls' or 'ols', give alpha, or fit fleet.where(...).to_samples()."
         )
     if (

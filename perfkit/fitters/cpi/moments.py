@@ -112,7 +112,7 @@ def moments_of_pieces(pieces: Sequence[Piece], events: tuple[str, ...], folds: i
 
 
 def _rows(batch: Intervals, events: tuple[str, ...]) -> np.ndarray:
-    """Return r of each interval, one a row; an event that the file does not have is missing."""
+    """Return r of each interval, one per row; an event that the file does not have is missing."""
     table = np.empty((len(batch.time), len(events) + 2))
     table[:, 0], table[:, -1] = batch.time, batch.work
     for j, event in enumerate(events, 1):

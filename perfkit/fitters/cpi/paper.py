@@ -45,6 +45,8 @@ class PaperCpiFit(Tabled):
         One row per decision, in order: step, event, figure (correlation or coefficient) and what was done.
     correlation : DataFrame
         Correlations of the normalised events and CPI (Fig. 1).
+    kind : str
+        Of the samples: measured, simulated, generated or published.
 
     Examples
     --------

@@ -78,7 +78,7 @@ class CpiStack(Settings):
     aggregate : int
         Sum so many consecutive intervals first. Longer intervals have less noise and narrow the bracket on some data.
     folds, placebos, resamples, block : int
-        Cross-validation folds; shuffles of the placebo; bootstrap resamples (0: none); intervals a bootstrap block.
+        Cross-validation folds; shuffles of the placebo; bootstrap resamples (0: none); intervals per bootstrap block.
     level : float
         Coverage of the bootstrap intervals.
     seed : int
@@ -221,7 +221,7 @@ class CpiFit(Summarised):
     r2 : CpiR2
         In sample, under random and under blocked cross-validation.
     placebos : array
-        In-sample R2 with shuffled counts, one a shuffle.
+        In-sample R2 with shuffled counts, one per shuffle.
     bracket : CpiBracket
         The base by both forms.
     adjusted_r2, rmse, f, p : float
@@ -231,13 +231,15 @@ class CpiFit(Summarised):
     penalty_draws, component_draws : DataFrame
         Block-bootstrap draws, one row per resample.
     block : int
-        Intervals a bootstrap block in fact.
+        Intervals per bootstrap block, as it was drawn.
     alpha : float
         The lasso's price (0 otherwise).
     warnings : tuple of str
         What the reader should know, in words.
     verdict : CpiVerdict
         Whether the data support this stack.
+    source : CpiCounts
+        All intervals and events that were given: `perfkit.CpiFit.refit` goes back to them.
 
     Examples
     --------
@@ -462,12 +464,7 @@ def _assembled(head: dict[str, Any], data: CpiCounts) -> CpiFit:
 
 
 def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
-    told = list(source.left_out)
-    counts = source.aggregate(settings.aggregate)
-    useless = unusable_events(counts)
-    told += useless.values()
-    counts = counts.select(events=[e for e in counts.events if e not in useless])
-    _enough(counts, told)
+    counts, told = _used(settings, source)
     other_form: Form = "cpi" if settings.form == "ipc" else "ipc"
     system = _system(settings, counts, settings.form)
     estimator = _estimator(settings, system, counts)
@@ -478,11 +475,8 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     whole = system.moments()
     rng = np.random.default_rng(settings.seed)
     n = len(counts)
-    r2 = CpiR2(
-        r_squared(whole, x),
-        cross_validate(system, estimator, random_folds(n, settings.folds, rng), whole, x),
-        cross_validate(system, estimator, blocked_folds(n, settings.folds), whole, x),
-    )
+    folds = (random_folds(n, settings.folds, rng), blocked_folds(n, settings.folds))
+    r2 = CpiR2(r_squared(whole, x), *(cross_validate(system, estimator, each, whole, x) for each in folds))
     shuffled = placebo(counts, settings.form, system.weights, estimator, settings.placebos, rng)
     penalty_draws, component_draws, block = block_bootstrap(
         system, estimator, counts, factor, x, block=settings.block, times=settings.resamples, rng=rng
@@ -491,9 +485,8 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     bracket = CpiBracket(bases["ipc"], bases["cpi"], counts.cpi)
     vif = variance_inflation(whole)
     F, p, adjusted = f_test(r2.in_sample, n, len(counts.events))
-    suspicious = check_counts(counts)
     placebo_r2 = float(np.median(shuffled))
-    told += suspicious
+    told += check_counts(counts)
     in_order = is_sorted(counts)
     told += check_fit(
         counts.events, stack[1:], vif, bases[settings.form], bracket, r2, placebo_r2, settings.form, in_order
@@ -501,14 +494,9 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     # How well a penalty is known, at the rates of all intervals: resamples' own rates are those of their mix of phases.
     known = penalty_draws * np.append(1.0, counts.rates) / counts.cpi
     told += undetermined(counts.events, known[:, 1:], settings.level)
-    shares = _components(stack, counts)[1:] / counts.cpi
-    impossible = impossible_penalties(_at(counts.events, shares > 0), stack[1:][shares > 0])
-    unlikely = unlikely_penalties(_at(counts.events, shares > 0.01), stack[1:][shares > 0.01])
-    wrong = (len(impossible), len(unlikely), len(same_counters(counts)))
-    outside = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
-    parts = ["base", *counts.events]
-    spreads = spread_of(known, settings.level).tolist()
     names = list(counts.events)
+    parts = ["base", *names]
+    spreads = dict(zip(parts, spread_of(known, settings.level).tolist(), strict=True))
     return CpiFit(
         settings=settings,
         data=counts,
@@ -530,11 +518,31 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         block=block,
         alpha=estimator.alpha,
         warnings=tuple(dict.fromkeys(told)),
-        verdict=verdict_of(
-            *outside, placebo_r2, bracket, dict(zip(parts, spreads, strict=True)), in_order, wrong, len(counts)
-        ),
+        verdict=_verdict(stack, counts, r2, placebo_r2, bracket, spreads, in_order),
         source=source,
     )
+
+
+def _used(settings: CpiStack, source: CpiCounts) -> tuple[CpiCounts, list[str]]:
+    """Return the counts that a stack is fitted to, and what is said of those that are left out."""
+    counts = source.aggregate(settings.aggregate)
+    useless = unusable_events(counts)
+    told = [*source.left_out, *useless.values()]
+    counts = counts.select(events=[e for e in counts.events if e not in useless])
+    _enough(counts, told)
+    return counts, told
+
+
+def _verdict(
+    stack: np.ndarray, counts: CpiCounts, r2: CpiR2, placebo: float, bracket: CpiBracket, spreads: dict[str, float],
+    in_order: bool,
+) -> CpiVerdict:  # fmt: skip
+    outside = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
+    shares = _components(stack, counts)[1:] / counts.cpi
+    impossible = impossible_penalties(_at(counts.events, shares > 0), stack[1:][shares > 0])
+    unlikely = unlikely_penalties(_at(counts.events, shares > 0.01), stack[1:][shares > 0.01])
+    wrong = (len(impossible), len(unlikely), len(same_counters(counts)))
+    return verdict_of(*outside, placebo, bracket, spreads, in_order, wrong, len(counts))
 
 
 def _system(settings: CpiStack, counts: CpiCounts, form: Form) -> System:

@@ -304,9 +304,10 @@ class SpireModel(Summarised):
     def rank_each(
         self, fleet: Fleet, by: str | Sequence[str], *, bootstrap: int = 200, level: float = 0.95, seed: int = 0
     ) -> FleetRankings:
-        """Rank the events of every group of a fleet that shares the values of some labels, in one pass over its files.
+        """Rank the events of every group of a fleet that shares the values of the labels `by`, in one pass over it.
 
-        The spread is over ``bootstrap`` draws of machines, since the samples of one machine are alike.
+        The spread, at ``level``, is over ``bootstrap`` draws of machines (with ``seed``), since the samples of one
+        machine are alike.
 
         Raises
         ------
@@ -329,7 +330,7 @@ class SpireModel(Summarised):
             expect_samples(samples, "SpireModel.update")
         self._check_axes(samples)
         if not self.summaries:
-            raise SettingError("this model was saved by an older perfkit, without what an update needs: train it anew")
+            raise SettingError("this model was saved by an older perfkit, without what an update needs: train it again")
         both = merge_events(self.summaries, _summaries(samples, self.settings))
         kind = joint_kind({*kinds_of(self.kind), *kinds_of(samples.kind)})
         return _model(both, self.time_event, self.work_event, kind, self.settings)
@@ -354,7 +355,7 @@ class SpireModel(Summarised):
     ) -> "Axes":
         """Draw an event's roofline (by default the first one's) with samples; return the axes.
 
-        See `perfkit.plots.spire.plot_roofline` for the other settings.
+        The samples are those of `training` and `analysed`; see `perfkit.plots.spire.plot_roofline` for `how` else.
         """
         for given in (training, analysed):
             if given is not None:

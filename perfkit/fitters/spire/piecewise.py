@@ -64,6 +64,8 @@ class Roofline:
             The horizontal ceiling, work per time.
         slope : float
             The slanted one, events per time (a bandwidth).
+        event : str
+            The event whose roofline it is.
 
         Raises
         ------
@@ -135,7 +137,7 @@ class Roofline:
         return (at <= self.peak_intensity) & (np.isfinite(at) | alone)
 
     def curve(self, low: float, high: float, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
-        """Return intensities and bounds from ``low`` to ``high``, close enough together for a logarithmic axis.
+        """Return intensities from ``low`` to ``high`` and the bounds there: corners, and `points` even on a log axis.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What SPIRE needs of samples to fit a roofline, in a few hundred numbers an event: summaries that merge exactly.
+"""What SPIRE needs of samples to fit a roofline, in a few hundred numbers per event: summaries that merge exactly.
 
 The fit of a union of samples is the fit of the union of their corners (`corners_of`): the same floating-point numbers,
 not about the same. `SpireModel` keeps the summaries it was made of, so that it can take further samples in.

@@ -20,11 +20,8 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from lzma import LZMAError
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from zipfile import BadZipFile
-from zlib import error as ZlibError  # noqa: N812
 
 import pandas as pd
 import pyarrow as pa
@@ -33,7 +30,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
-from perfkit.files import arrow_table, replaced
+from perfkit.files import arrow_table, reading, replaced
 from perfkit.fitters.studies.categories import (
     Categories,
     FixedBins,
@@ -265,6 +262,8 @@ class Analysis(_Strict):
         Of the pictures.
     output : str, optional
         Folder of the results, relative to the analysis file.
+    folder : Path
+        What `input` is relative to: the analysis file's folder.
 
     Examples
     --------
@@ -400,7 +399,7 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
             raise DataError(f"expected a file or a pattern of files as input; found {text!r}")
         paths = sorted(folder.glob(text)) if not given.is_absolute() else sorted(given.parent.glob(given.name))
         if not paths:
-            raise DataError(f"no file matches {text!r} in {folder.resolve()}")
+            raise MissingFileError(f"no file matches {text!r} in {folder.resolve()}")
         for path in paths:
             if path.is_dir():
                 runs = StudyRuns.from_folder(path)
@@ -418,10 +417,8 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
 
 
 def _csv(path: Path) -> pd.DataFrame:
-    try:
+    with reading(path, "a CSV table"):
         frame = pd.read_csv(path)
-    except (ValueError, OSError, EOFError, BadZipFile, LZMAError, ZlibError) as error:
-        raise FormatError(f"cannot read {path} as CSV: {error}") from None
     kinds = set(frame["kind"]) if "kind" in frame else set()
     if len(kinds) == 1 and kinds <= set(get_args(Kind)):  # as `perfkit study` writes it
         frame.attrs["kind"] = kinds.pop()

@@ -377,7 +377,7 @@ def _density(data: NDArray[np.float64], width: float) -> tuple[NDArray[np.float6
     from KDEpy import FFTKDE
 
     low, high = data.min() - 4 * width, data.max() + 4 * width
-    points = int(min(max(_GRID, 2 * (high - low) / width), 1 << 16))  # at least two points a bandwidth
+    points = int(min(max(_GRID, 2 * (high - low) / width), 1 << 16))  # at least two points per bandwidth
     grid = np.linspace(low, high, points)
     # In units of the bandwidth: KDEpy cannot place a kernel that is very narrow for the data's scale.
     scaled = FFTKDE(kernel="gaussian", bw=1).fit((data - low) / width).evaluate((grid - low) / width)

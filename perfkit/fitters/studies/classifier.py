@@ -139,7 +139,7 @@ class Classifier(Settings):
             raise SettingError("neighbours are at least 1, penalty is over 0, folds are at least 2")
 
     def fit(self, table: Any, target: Categories) -> Classification:
-        """Judge the classifier by cross-validation."""
+        """Judge by cross-validation how well the features of `table`'s rows tell the categories of `target`."""
         data = learning_data(table, self.features, target, self.group)
         scores, confusion = [], np.zeros((len(data.classes),) * 2, dtype=int)
         for held in folds_of(data.groups, self.folds, self.seed):

@@ -189,7 +189,7 @@ class Tree(Plain, ToldCategories):
         return tuple(reversed(words))
 
     def condition(self, node: int, right: bool) -> str:
-        """Say what a node's split asks of the rows that go one way."""
+        """Say what a node's split asks of the rows that go `right`, or left."""
         one = self.nodes[node]
         if one.equals:
             return f"{one.feature} {'is' if right else 'is not'} {one.equals}"
@@ -297,7 +297,7 @@ class DecisionTree(Settings):
             raise SettingError("max_depth and min_samples are at least 1, folds at least 2")
 
     def fit(self, table: Any, target: Categories | str) -> Tree:
-        """Fit to a target's categories, or (given a column's name) to the target itself.
+        """Fit to a table's rows and a target's categories, or (given a column's name) the target itself.
 
         Raises
         ------

@@ -148,7 +148,7 @@ class RandomForest(Settings):
             raise SettingError("trees and shuffles are at least 1, folds at least 2")
 
     def fit(self, table: Any, target: Categories | str) -> Importance:
-        """Fit to a target's categories, or (given a column's name) to the target itself."""
+        """Fit to a table's rows and a target's categories, or (given a column's name) the target itself."""
         data = learning_data(table, self.features, target, self.group)
         mdi = data.summed(self._fitted(data, np.ones(len(data.target), dtype=bool)).feature_importances_)
         rng = np.random.default_rng(self.seed)

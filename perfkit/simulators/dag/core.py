@@ -45,18 +45,20 @@ class DagCore:
 
     Parameters
     ----------
+    name
+        What to call it.
     fetch
-        Nodes fetched in a cycle (phi).
+        Nodes fetched per cycle (phi).
     throughput_A, throughput_M, throughput_D
-        Additions, multiplications, divisions begun in a cycle (pi); 1/22 is one in 22 cycles on one unit.
+        Additions, multiplications, divisions begun per cycle (pi); 1/22 is one in 22 cycles on one unit.
     throughput_F, latency_F
         Fused multiply-adds, which also take a multiplier. None: the core has none, and a fused multiply-add takes a
         multiplication and an addition, one after the other.
     throughput_I, latency_I
         Integer operations, addresses and branches (for DAGs of whole kernels).
     throughput_L1, throughput_L2, throughput_L3, throughput_mem
-        L1: accesses in a cycle; beyond it doubles in a cycle (beta).
-    latency_A ... latency_mem
+        L1: accesses per cycle; beyond it doubles per cycle (beta).
+    latency_A, latency_M, latency_D, latency_L1, latency_L2, latency_L3, latency_mem
         Cycles from issue to completion (lambda, mu), whole numbers.
     rs, rob, lb, sb, lfb
         Entries of the reservation station, the reorder, load and store buffers and the line fill buffers.

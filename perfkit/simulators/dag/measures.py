@@ -105,6 +105,8 @@ class Schedule(Summarised):
             Of each node its type ("A", "M", "D", "L1", "L2", "L3", "mem"), issue cycle and first cycle after it.
         stalls
             Of each stalling buffer ("RS", "ROB", "LB", "SB", "LFB") the cycles in which it stalls.
+        core, name
+            The core's parameters, and what to call the schedule.
 
         Raises
         ------
@@ -213,6 +215,8 @@ class Schedule(Summarised):
 
         Parameters
         ----------
+        kind
+            The type: "A", "M", "D", "L1", "L2", "L3", "mem", ..., or "comp" for all computation.
         component
             "issue": T_issue, in which it issues. "span": in which it executes. "latency": T_lat, the span without the
             issue cycles. "stall": T_stall, of any buffer. "total": T_x, the span and all stalls. A buffer's name
@@ -249,14 +253,14 @@ class Schedule(Summarised):
         }
 
     def overlap_cycles(self, x: str, y: str) -> int:
-        """T^o of a pair: cycles that belong to both types' T_x, equation (6)."""
+        """T^o of the types `x` and `y`: cycles that belong to the T_x of both, equation (6)."""
         stalls = self.states >> 2 * len(self.nodes) > 0
         known = self.states & (1 << len(self.nodes)) - 1
         both = ((known & _mask(x)) > 0) & ((known & _mask(y)) > 0)
         return int(self.counts[both | stalls].sum())
 
     def overlap(self, x: str, y: str) -> float:
-        """Alpha of a pair, equation (7): 0 is no overlap, 1 the most that is possible; NaN where a type is absent."""
+        """Alpha of the types `x` and `y`, equation (7): 0 is no overlap, 1 the most possible; NaN without one."""
         least = min(self.time(x), self.time(y))
         if not least or not self.n_nodes(x) or not self.n_nodes(y):
             return math.nan
@@ -294,6 +298,8 @@ class Schedule(Summarised):
 
         Parameters
         ----------
+        kind
+            As of `time`.
         component
             "total": U of equation (11). "issue": (12). "span": (13), U^lat. A buffer's name: (14).
         """
@@ -301,7 +307,7 @@ class Schedule(Summarised):
         if not cycles:
             return math.nan
         used = self.elements(kind) / (cycles * self.peak(kind))
-        # A divider slower than one a cycle takes a division beside an addition and a multiplication at once, and then
+        # A divider slower than one per cycle takes a division beside an addition and a multiplication at once, and then
         # none for long: in that cycle more begins than the peak, which is its mean.
         slow = kind in ("comp", "D") and self.n_nodes("D") and self.core.throughput("D") < 1
         return min(used, 1.0) if slow else used

@@ -77,7 +77,7 @@ class DagScheduler:
     l3_rounding
         "none"; "up" or "down": round the number of lines of L3 to a power of two (Table I's 20 MB become 32 or 16).
     below_l1
-        What an access that misses L1 takes of the bandwidth beyond: its own elements ("access": Table I's doubles a
+        What an access that misses L1 takes of the bandwidth beyond: its own elements ("access": Table I's doubles per
         cycle) or the whole "line"; None: as the core says ("access" on the paper's, "line" on all others).
     record
         Keep issue and completion of every node and the stalls of every cycle; None: for up to 2 million nodes.
@@ -162,6 +162,8 @@ def _predicted(dag: NodeSource) -> bool:
 
 def rescheduler(dag: NodeSource, scheduler: DagScheduler) -> Callable[..., ExtendedRoofline]:
     """Return a function of the core's parameters that schedules a DAG anew and returns its roofline (for views).
+
+    `dag` stays as it is; whatever is not given keeps its value in the core of `scheduler`.
 
     Examples
     --------

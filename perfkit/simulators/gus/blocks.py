@@ -122,8 +122,8 @@ class BlockPredictions(Tabled):
         if len(self.table) == 1 and len(told) == 1:
             row = told.iloc[0]
             text = (
-                f"{row['looped']:.2f} cycles a turn looped ({row['looped_bottleneck']}), {row['unrolled']:.2f} a copy "
-                f"unrolled ({row['unrolled_bottleneck']}) on {self.core} (simulated)"
+                f"{row['looped']:.2f} cycles per iteration looped ({row['looped_bottleneck']}), {row['unrolled']:.2f} "
+                f"per copy unrolled ({row['unrolled_bottleneck']}) on {self.core} (simulated)"
             )
             return text + (f"; guessed: {row['guessed']}" if row["guessed"] else "")
         causes = told["looped_bottleneck"].value_counts(normalize=True)[:4]
@@ -131,7 +131,7 @@ class BlockPredictions(Tabled):
         return "\n".join(
             [
                 f"{len(told):,} of {len(self.table):,} blocks predicted on {self.core} (simulated)",
-                f"cycles a turn looped: median {told['looped'].median():.2f}; bottlenecks: {share}",
+                f"cycles per iteration looped: median {told['looped'].median():.2f}; bottlenecks: {share}",
             ]
         )
 

@@ -52,7 +52,7 @@ class Ring(NamedTuple):
     ret: NDArray[np.int8]  # bits: 1 the retirement before, 2 the end
     written: NDArray[np.int8]  # bits: 1 the store before, 2 the retirement, 4 the end
     before: NDArray[np.int64]  # (2 W,) the store before
-    mark: NDArray[np.uint32]  # (2 W,) a bit a point
+    mark: NDArray[np.uint32]  # (2 W,) one bit per point
     waits: NDArray[np.int64]  # (points, PARENTS) tight constraints of points of the instruction at hand
     by: NDArray[np.int64]  # who set each entry of each table (a constraint, or -1)
     first: NDArray[np.int64]  # where each table begins in `by`

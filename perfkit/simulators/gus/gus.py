@@ -97,7 +97,10 @@ class Gus:
         return tables.extended(trace.code)
 
     def memory(self, trace: Trace, program: Program) -> MemoryPass:
-        """Return the pass over memory and branches, with caches and predictor cold or warm."""
+        """Return the pass of a trace over memory and branches, with caches and predictor cold or warm.
+
+        ``program`` is the trace's code as the core executes it.
+        """
         memory = MemoryPass.of(trace, program, self.core)
         if self.warm == "caches":
             for _ in windows(trace, memory):
@@ -252,8 +255,8 @@ class Gus:
     ) -> NDArray[np.float64]:
         """Return the cycles that the trace takes on each of K variants of the core, in one pass, shape (K,).
 
-        The variants may differ in resources; caches and instruction table are those of ``self.core``. No branch is
-        mispredicted where ``mispredicted`` is False.
+        The `cores` may differ in resources; caches and instruction table are those of ``self.core``. No branch is
+        mispredicted where ``mispredicted`` is False. ``progress`` is called with the passes done and their total.
         """
         program = self.program(trace)
         memory = self.memory(trace, program)
@@ -422,7 +425,10 @@ class GusResult(Summarised):
     def sensitivity(
         self, weights: Sequence[float] = (1.1, 1.5, 2.0), resources: Sequence[str] | None = None, **options: Any
     ) -> "Sensitivity":
-        """Return how much faster the run would be if each resource were better (`perfkit.sensitivity`)."""
+        """Return how much faster the run would be if each resource were better by each of some weights.
+
+        `weights`, `resources` and the other `options` are those of `perfkit.sensitivity`.
+        """
         from perfkit.simulators.gus.sensitivity import sensitivity
 
         return sensitivity(self.settings, self.trace, weights, resources, **options)
@@ -430,7 +436,11 @@ class GusResult(Summarised):
     def what_if(
         self, capacities: Mapping[str, float], weight: float = 2.0, resources: Sequence[str] | None = None
     ) -> "Sensitivity":
-        """Return the sensitivity of another core, with some capacities multiplied (`perfkit.what_if`)."""
+        """Return the sensitivity of another core, with some capacities multiplied.
+
+        `capacities` maps resources to factors; `weight` and `resources` are those of the ranking on the changed core
+        (`perfkit.what_if`).
+        """
         from perfkit.simulators.gus.sensitivity import what_if
 
         return what_if(self.settings, self.trace, capacities, weight, resources)
@@ -452,7 +462,7 @@ class GusResult(Summarised):
         return self.save_with(path, {})
 
     def save_with(self, path: str | Path, more: Mapping[str, Any]) -> Path:
-        """Write the result as `save` does, with more plain values in its header: of an answer that holds it."""
+        """Write the result to `path` as `save` does, with `more` values in its header: of an answer that holds it."""
         gus, asked = self.settings, dict[str, InstructionForm]()
         tables = gus.instruction_tables(self.trace)
         # All forms that lowering asks for, those of no instruction (the load of a core) included.

@@ -57,7 +57,7 @@ class Prepared(Gus):
     """The settings of `Gus` with one trace's program and memory pass kept; made by `prepare`.
 
     Use it as the ``gus`` of `perfkit.sensitivity` and `perfkit.what_if`, or by its own methods. What is kept needs
-    about 16 bytes per access and 5 bytes a basic block executed.
+    about 16 bytes per access and 5 bytes per basic block executed.
     """
 
     trace: Trace = field(kw_only=True, repr=False)

@@ -4,6 +4,7 @@ All times are whole ticks (`TICKS` a cycle: divisible by 1..12, so that widths, 
 exact ticks and ties stay ties).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -300,17 +301,9 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         return found.value if found is not None else default
 
     each = np.array([core.resource(g).inverse_throughput for g in program.groups])
-    line = core.caches[0].line
-    first = value("L1_latency", 0.0)
-    levels = [first, *(value(f"{name}_latency", first) for name in LEVELS[1:])]
     factor = value("instruction_latency", 1.0)
-    # A table's load latency is that of the core's L1, as it was before any weight.
     base = program.core
-    names = ("L1_latency", "L1_vector_latency" if "L1_vector_latency" in core.resources else "L1_latency")
-    saved = np.array([base.resource(name).value - core.resource(name).value for name in names])
-    beyond = [x - base.resource("L1_latency").value for x in levels[1:]]
-    bandwidth = [value(f"{name}_bandwidth", np.inf) for name in LEVELS]
-    forward = value("store_forward_latency", first)
+    forward = value("store_forward_latency", value("L1_latency", 0.0))
     blocked = value("blocked_store_forward_latency", value("vector_store_forward_latency", forward))
     slots = np.arange(int(program.slots.max(initial=0)) + 1)
     retag = str(core.feature("retag_ports", ""))
@@ -325,10 +318,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks(program.latency * factor),
         ticks(program.value_latency * factor),
         ticks(program.load_latency),
-        ticks([-saved[0], *beyond, -saved[1], *beyond]),
-        ticks([1.0 / bandwidth[0]]),
-        ticks([0.0, *(line / b for b in bandwidth[1:])]),
-        ticks([0.0, *(float(core.feature("write_back_lines", 0)) * line / b for b in bandwidth[1:])]),
+        *_levels(core, base, value, ticks),
         ticks([value("line_split_latency", 0.0)]),
         np.int64(core.feature("line_split_penalty", 1)),
         ticks([float(core.feature("retag_uses", 0)) * core.resource(retag).inverse_throughput if retag else 0.0]),
@@ -347,6 +337,23 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([0.0, -program.early.max(initial=0.0) * factor]),
         np.array([entries("vector_scheduler"), entries("vector_store_scheduler")]),
         np.int64(entries("vector_queue") if "vector_queue" in core.resources else 1),
+    )
+
+
+def _levels(core: Microarchitecture, base: Microarchitecture, value: Callable[[str, float], float], ticks: Any) -> Any:
+    """Return each level's latency beyond the table's of a load, and its time per access, line and write-back."""
+    # A table's load latency is that of the core's L1, as it was before any weight.
+    first, line = value("L1_latency", 0.0), core.caches[0].line
+    names = ("L1_latency", "L1_vector_latency" if "L1_vector_latency" in core.resources else "L1_latency")
+    saved = [base.resource(name).value - core.resource(name).value for name in names]
+    beyond = [value(f"{name}_latency", first) - base.resource("L1_latency").value for name in LEVELS[1:]]
+    bandwidth = [value(f"{name}_bandwidth", np.inf) for name in LEVELS]
+    back = float(core.feature("write_back_lines", 0))
+    return (
+        ticks([-saved[0], *beyond, -saved[1], *beyond]),
+        ticks([1.0 / bandwidth[0]]),
+        ticks([0.0, *(line / b for b in bandwidth[1:])]),
+        ticks([0.0, *(back * line / b for b in bandwidth[1:])]),
     )
 
 

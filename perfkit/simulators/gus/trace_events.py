@@ -72,7 +72,7 @@ def window_told(timeline: Timeline, of: GusResult | None = None) -> str:
 
 
 def save_trace_events(timeline: Timeline, path: str | Path, of: GusResult | None = None) -> Path:
-    """Write a timeline as trace events; open the file at ui.perfetto.dev or in chrome://tracing.
+    """Write a timeline as trace events to `path`; open the file at ui.perfetto.dev or in chrome://tracing.
 
     `of` is the simulation that the timeline is a window of, if that is to be said.
 

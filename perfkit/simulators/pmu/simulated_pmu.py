@@ -151,7 +151,7 @@ class SimulatedPmu:
     def _readings(
         self, trace: Trace, interval: float
     ) -> tuple[EventTable, NDArray[np.float64], NDArray[np.int64], int]:
-        """Return the events, the counts of each stretch, the number of each, and stretches an interval."""
+        """Return the events, the counts of each stretch, the number of each, and stretches per interval."""
         stepping = Stepping(self.gus, trace)
         table = EventTable.of(stepping)
         slices = self._slices(len(table.names))

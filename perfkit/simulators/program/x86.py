@@ -43,8 +43,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     decoded = decode(code)
     n = len(decoded)
     found = [forms(form_name(i)) for i in decoded]
-    second = fused_pairs(code, decoded, core)
-    copies = fused_copies(code, decoded, core)
+    second, copies = fused_pairs(code, decoded, core), fused_copies(code, decoded, core)
     groups = tuple(core.ports)
     number = {name: k for k, name in enumerate(groups)}
     at_load = _load_groups(forms)
@@ -362,7 +361,7 @@ def _closed(code: StaticCode, decoded: Sequence[Any], core: Microarchitecture) -
     """Say which instructions stand in a block with an operation on 512 bits, for which the core closes a pipe.
 
     Intel's cores make the 512-bit pipe of two 256-bit ones and close one of these meanwhile, and additions go another
-    way: a chain of scalar additions takes 2.0 cycles a link on Redwood Cove, and 3.2 to 3.4 beside 512-bit operations
+    way: a chain of scalar additions takes 2.0 cycles per link on Redwood Cove, and 3.2 to 3.4 beside 512-bit operations
     on other data. Zen 5 has whole ones: 2.0 cycles, beside them too.
     """
     if core.vendor != "Intel":

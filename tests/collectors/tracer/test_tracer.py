@@ -196,7 +196,7 @@ def test_files_that_are_no_programs(tmp_path, build):
     path.write_text("#!/bin/sh\necho hello\n")
     with pytest.raises(FormatError, match=r"not an ELF program or library .a script"):
         Tracer().run(path, "main")
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(FileNotFoundError, match="absent: no such file"):
         Tracer().run(tmp_path / "absent", "main")
     data = bytearray(build(PROGRAM).read_bytes())
     data[18] = 40

@@ -22,7 +22,7 @@ ADD, MULTIPLY, LOAD = "ADD_R64_RM64", "IMUL_R64_RM64", "MOV_R64_RM64/m"
 
 
 def measurement(exact: bool) -> CoreMeasurement:
-    """Return a made-up measurement of three forms: four ports, a multiplier on one of them, two loads a cycle."""
+    """Return a made-up measurement of three forms: four ports, a multiplier on one of them, two loads per cycle."""
     model = PortModel({ADD: frozenset({0, 1, 2, 3}), MULTIPLY: frozenset({1}), LOAD: frozenset({4, 5})}, 6.0)
     sizes = {ADD: 4, MULTIPLY: 1, LOAD: 2}
     basis = Basis(sizes, {form: (form,) for form in sizes})

@@ -137,4 +137,5 @@ def test_additions_and_multiplications_take_what_they_take_everywhere(tmp_path: 
     assert isinstance(three, Settled)
     assert one.value == pytest.approx(1, rel=0.04)
     assert three.value == pytest.approx(3, rel=0.04)
-    assert 0.9 < found[both] < 1.6, "one multiplication a cycle, and an addition beside it"
+    fewest = 0.9 / 3  # Zen 5 has three multipliers; all others that were tried have one
+    assert fewest < found[both] < 1.6, "one to three multiplications per cycle, and an addition beside each"

@@ -1,6 +1,6 @@
 /* The clock of the measuring process: core cycles without hardware counters, and whether a neighbour was busy.
 
-   A chain of dependent 32-bit multiplications of two registers takes the same whole number of cycles a link on every
+   A chain of dependent 32-bit multiplications of two registers takes the same whole number of cycles per link on every
    core (3; 5 on Intel's small cores) and no core shortens it: a window between two such chains that agree within 2 %
    is timed in cycles. A busy neighbour on the core's other thread does not slow a chain, and takes up to half of the
    throughput. So a probe is timed as well: independent additions and vector multiplications, two to one, which use up
@@ -18,6 +18,8 @@
 #define SLOWEST_QUIET 1.65
 
 static uint64_t clock_overhead, time_overhead;
+/* What a chain takes beside its links, and the counter's reading beside its least: some 40 of 4,032 cycles on a Zen 5. */
+static double chain_excess = 0;
 static double link_cycles = 3, quiet_level = 1e9, known_level = 0; /* cycles of a probe's step */
 
 static inline uint64_t ticks_before(void) {
@@ -39,12 +41,13 @@ static uint64_t since(uint64_t begin) {
     uint64_t took = ticks_after() - begin;
     return took > clock_overhead ? took - clock_overhead : 1;
 }
-static __attribute__((noinline)) uint64_t chain(void) {
+static __attribute__((noinline)) uint64_t chain_of(uint64_t turns) {
     uint32_t value = 1, factor = 3;
-    uint64_t turns = LINKS / 64, begin = ticks_before();
+    uint64_t begin = ticks_before();
     __asm__ volatile(".p2align 5\n1:\n\t.rept 64\n\timul %1, %0\n\t.endr\n\tdec %2\n\tjnz 1b" : "+r"(value), "+r"(factor), "+r"(turns) : : "cc");
     return since(begin);
 }
+static uint64_t chain(void) { return chain_of(LINKS / 64); }
 static __attribute__((noinline)) uint64_t additions(void) {
     uint64_t value = 1, addend = 3, turns = LINKS / 64, begin = ticks_before();
     __asm__ volatile(".p2align 5\n1:\n\t.rept 64\n\tadd %1, %0\n\t.endr\n\tdec %2\n\tjnz 1b" : "+r"(value), "+r"(addend), "+r"(turns) : : "cc");
@@ -65,15 +68,14 @@ static __attribute__((noinline)) uint64_t probe(void) {
         : "+r"(turns) : : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "cc");
     return since(begin);
 }
-/* The sentinel: four independent chains of multiplications, of which every core begins one a cycle. */
-#define SENTINEL 2048
+/* The sentinel: three independent chains of multiplications. Of three cycles a link they take all that a core's only
+   multiplier can do, and are not quicker where there are more of them (three in Zen 5): one per cycle on every core. */
+#define SENTINEL 8064
 static __attribute__((noinline)) uint64_t sentinel_ticks(void) {
-    uint64_t turns = SENTINEL / 64, begin = ticks_before();
+    uint64_t turns = SENTINEL / 63, begin = ticks_before();
     __asm__ volatile(
-        ".p2align 6\n1:\n\t.rept 8\n\t"
-        "imul %%edi, %%eax\n\timul %%edi, %%ecx\n\timul %%edi, %%edx\n\timul %%edi, %%esi\n\t"
-        "imul %%edi, %%r8d\n\timul %%edi, %%r9d\n\timul %%edi, %%r10d\n\timul %%edi, %%r11d\n\t.endr\n\tdec %0\n\tjnz 1b"
-        : "+r"(turns) : : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc");
+        ".p2align 6\n1:\n\t.rept 21\n\timul %%edi, %%eax\n\timul %%edi, %%ecx\n\timul %%edi, %%edx\n\t.endr\n\tdec %0\n\tjnz 1b"
+        : "+r"(turns) : : "rax", "rcx", "rdx", "rdi", "cc");
     return since(begin);
 }
 
@@ -104,7 +106,7 @@ static inline mark mark_after(void) {
     return one;
 }
 static double cycles_a_tick(mark before, mark after) {
-    return link_cycles * LINKS / (((double)before.chain + (double)after.chain) / 2);
+    return (link_cycles * LINKS + chain_excess) / (((double)before.chain + (double)after.chain) / 2);
 }
 static int is_steady(mark before, mark after) { return agree(before.chain, after.chain); }
 /* What a quiet core reaches: the 2nd percentile of all probes, for the smallest are luck with the clock's grain. */
@@ -135,6 +137,21 @@ static double probe_level(mark before, mark after) {
 }
 static int is_quiet(double level) { return level <= quiet_level * QUIET && level <= SLOWEST_QUIET; }
 
+/* Cycles of a chain beside its links: two chains against one of twice the length, the mean of the middle half. */
+static double excess(void) {
+    double found[300], sum = 0;
+    int n = 0;
+    for (int i = 0; i < 300; i++) {
+        uint64_t before = chain(), twice = chain_of(2 * LINKS / 64), after = chain();
+        if (agree(before, after) && agree(before + after, twice))
+            found[n++] = ((double)(before + after) - (double)twice) / ((double)twice - (double)(before + after) / 2);
+    }
+    if (n < 8) return 0;
+    qsort(found, (size_t)n, sizeof *found, by_value);
+    for (int i = n / 4; i < n - n / 4; i++) sum += found[i];
+    return sum / (n - n / 4 - n / 4) * link_cycles * LINKS;
+}
+
 static void calibrate(double level) {
     uint64_t least = UINT64_MAX, least_ns = UINT64_MAX;
     for (int i = 0; i < 2000; i++) {
@@ -158,13 +175,14 @@ static void calibrate(double level) {
         double ratio = ratios[n * 9 / 10];
         link_cycles = ratio > 3.6 ? (double)(int)(ratio + 0.5) : 3;
     }
+    chain_excess = excess();
     if (level > 0) quiet_level = known_level = level;
     for (int i = 0; i < 500; i++) {
         mark before = mark_before(), after = mark_after();
         probe_level(before, after);
     }
 }
-/* The sentinel's cycles a multiplication, 1 wherever the clock is right: the median of three moments beside no busy
+/* The sentinel's cycles per multiplication of three cycles, 1 wherever the clock is right: the median of three moments beside no busy
    neighbour; NaN if none was found. */
 static double sentinel(void) {
     double found[3];
@@ -174,7 +192,7 @@ static double sentinel(void) {
         uint64_t took = sentinel_ticks();
         mark after = mark_after();
         if (is_steady(before, after) && is_quiet(probe_level(before, after)))
-            found[n++] = (double)took * cycles_a_tick(before, after) / SENTINEL;
+            found[n++] = ((double)took * cycles_a_tick(before, after) - chain_excess) / SENTINEL * 3 / link_cycles;
     }
     if (!n) return 0.0 / 0.0;
     qsort(found, (size_t)n, sizeof *found, by_value);
