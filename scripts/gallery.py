@@ -177,7 +177,7 @@ def title_of(notebook: Any, path: Path) -> str:
 
 
 def first_paragraph(notebook: Any, length: int = 240) -> str:
-    """Return the first paragraph after the heading as plain text."""
+    """Return the first paragraph after the heading as plain text, or as many of its sentences as fit."""
     for cell in notebook.cells:
         if cell.cell_type != "markdown":
             continue
@@ -186,7 +186,14 @@ def first_paragraph(notebook: Any, length: int = 240) -> str:
             if text and not text.startswith(("#", "|", "```", "-", "!", "<")):
                 text = re.sub(r"\[([^\]]+)\]\([^)]*\)|[*`$]", lambda m: m[1] or "", text)
                 text = re.sub(r"\\(\w+)", lambda m: _SIGNS.get(m[1], m[1]), text)  # of formulas
-                return text if len(text) <= length else text[: text.rfind(" ", 0, length)] + " …"
+                ends = [match.end() for match in re.finditer(r"[.?!](?= [A-Z])", text) if match.end() <= length]
+                return (
+                    text
+                    if len(text) <= length
+                    else text[: ends[-1]]
+                    if ends
+                    else text[: text.rfind(" ", 0, length)] + " …"
+                )
     return ""
 
 

@@ -65,7 +65,8 @@ def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | Non
     )
     ax.set_xlabel(f"speedup of the simulated run (%){note}")
     ax.set_title(title)
-    ax.legend(title="capacity", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))  # no bar lies there
+    # As the bars lie, from the top; none of them lies there.
+    ax.legend(title="capacity", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True)
     return ax
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from perfkit.errors import SettingError
 from perfkit.files import replaced
-from perfkit.plots.style import ROOF, SERIES, axes_or_new, plain_ticks
+from perfkit.plots.style import DARK_PAGE, ROOF, SERIES, axes_or_new, plain_ticks
 from perfkit.simulators.dag.core import MEMORY
 from perfkit.simulators.dag.extended_roofline import NAMES
 
@@ -132,7 +132,7 @@ def write_picture(figure: Any, path: Path, titles: Mapping[str, str]) -> None:
     text = ET.tostring(root, encoding="unicode")
     if path.suffix == ".html":
         head = html.escape(figure.axes[0].get_title())
-        text = f'<meta charset="utf-8"><title>{head}</title>\n<body>{text}</body>'
+        text = f'<meta charset="utf-8"><title>{head}</title>\n<style>{DARK_PAGE}</style><body>{text}</body>'
         text = f'<!DOCTYPE html>\n<html lang="en">{text}</html>\n'
     with replaced(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

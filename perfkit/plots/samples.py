@@ -153,6 +153,11 @@ def plot_compared(exploration: "Exploration", ax: "Axes | None" = None) -> "Axes
     return ax
 
 
+def _ratio(value: float) -> str:
+    """Return a ratio of rates in two decimals; in three digits from 100 on, and where two decimals show nothing."""
+    return f"{value:.2f}" if 0.01 <= value < 100 else short(value)
+
+
 def plot_counts_diff(found: "CountsDiff", top: int = 12, ax: "Axes | None" = None) -> "Axes":
     """Draw how many times as large each event's rate is in B, the largest factors on top; return the axes."""
     table = found.to_frame().dropna(subset="ratio").head(top).iloc[::-1]
@@ -168,7 +173,7 @@ def plot_counts_diff(found: "CountsDiff", top: int = 12, ax: "Axes | None" = Non
     # Equal rates have no bar, so each has its number; and a scale that rounding errors do not fill.
     ends = table["ratio"].clip(lower=1)
     for place, (ratio, end) in enumerate(zip(table["ratio"], ends, strict=True)):
-        ax.annotate(short(ratio), (end, place), (5, 0), textcoords="offset points", va="center", fontsize="small")
+        ax.annotate(_ratio(ratio), (end, place), (5, 0), textcoords="offset points", va="center", fontsize="small")
     low, high = min(table["ratio"].min(), 0.9), max(ends.max(), 1.1)
     ax.set_xlim(low - 0.03 * (high - low), high + 0.15 * (high - low))  # the numbers stand right of the bars
     ax.axvline(1, color=CLOUD, lw=0.8)

@@ -73,6 +73,13 @@ def kind_note(kind: str) -> str:
     return f"{kind.upper()} data: not all of it measured"
 
 
+# Of a page with a drawn picture: dark where its reader's screen is, with the same colours.
+DARK_PAGE = (
+    "@media (prefers-color-scheme: dark){body{color:#e8eaed;background:#16181c}"
+    "svg{filter:invert(.91) hue-rotate(180deg)}}"
+)
+
+
 def short(number: float, digits: int = 3) -> str:
     """Return a number for people: 1,234,567 as ``1.23M``, 0.000123 as ``0.000123``, NaN as a dash."""
     if math.isnan(number):
@@ -174,20 +181,27 @@ def cut_apart(names: Sequence[str], letters: int) -> list[str]:
 
 
 def mark_kind(axes: "Axes", kind: str) -> None:
-    """Write what the data is over the picture, where it is not measured."""
+    """Write what the data is over the picture, where it is not measured; a title that is there goes above it."""
+    from matplotlib.text import Text
+
     note = kind_note(kind)
-    if note:
-        axes.annotate(
-            note,
-            (0.5, 1.0),
-            xycoords="axes fraction",
-            xytext=(0, 4),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=8,
-            color=ACCENT,
-        )
+    if not note:
+        return
+    axes.annotate(
+        note,
+        (0.5, 1.0),
+        xycoords="axes fraction",
+        xytext=(0, 4),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=8,
+        color=ACCENT,
+    )
+    for side in ("left", "center", "right"):
+        if words := axes.get_title(loc=side):
+            size = next(text.get_fontsize() for text in axes.findobj(Text) if text.get_text() == words)
+            axes.set_title(words, loc=side, fontsize=size, pad=18)
 
 
 def typical(values: "ArrayLike") -> float:

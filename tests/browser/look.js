@@ -289,7 +289,7 @@
 
   // A table of which a reader sees only the first columns.
   const lookAtTables = (place, area) => {
-    for (const table of area.querySelectorAll('table.dataframe')) {
+    for (const table of area.querySelectorAll('table.dataframe, table[id^=T_]')) {
       const frame = table.getBoundingClientRect(), hidden = Math.round(frame.right - within(table, frame).right);
       const last = [...(table.tHead?.rows[0]?.cells ?? [])].pop();
       if (visible(table) && hidden > 2) say(place, 'wide table', `${hidden} px of it are to the right; its last column: ${last?.textContent ?? ''}`);
@@ -299,6 +299,13 @@
   // What canvases were given to draw (`look.py`'s script notes it).
   const lookAtCanvases = (place, area) => {
     for (const canvas of area.querySelectorAll('canvas')) for (const fault of canvas.drawnFaults?.values() ?? []) if (visible(canvas)) say(place, ...fault);
+  };
+
+  // What stands in a field, and goes on beyond its end.
+  const lookAtFields = (place, area) => {
+    for (const field of area.querySelectorAll('input:not([type]), input[type=text]')) {
+      if (visible(field) && field !== document.activeElement && field.scrollWidth > field.clientWidth + 1) say(place, 'cut field', field.value);
+    }
   };
 
   const areas = [...document.querySelectorAll(root)];
@@ -313,6 +320,7 @@
     lookAtScrollbars(place, area);
     lookAtTables(place, area);
     lookAtCanvases(place, area);
+    lookAtFields(place, area);
   });
   const sources = new Set();
   for (const image of document.querySelectorAll(`${root} img`)) {

@@ -13,6 +13,8 @@ from tests.browser.lab import IDLE, Lab
 WIDTHS = (900, 1200, 1500)
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 OPERATED = (("dark", 1500), ("light", 1200))  # looked at once more after everything was used
+# And with every slider at one of its ends, and brushes dragged over that part (of their strip's width and height).
+ENDS = {"End": ("dark", 1200, (0.55, 0.95)), "Home": ("light", 900, (0.05, 0.4))}
 # Fonts differ from machine to machine: text of other widths, in the same fonts (font-size-adjust scales them to this
 # height of an x; DejaVu Sans, among the widest, has 0.55, Arial 0.52 and is narrower).
 FONTS = {"wide": (0.6, 1300), "narrow": (0.46, 1200)}
@@ -121,6 +123,13 @@ def look_at_notebook(
             seen.add(f"{width} {theme}, operated", _look(page))
             if folder is not None:
                 _save(page, folder / f"{seen.name}-{width}-{theme}-operated.png")
+        for key, (theme, width, part) in ENDS.items():
+            _theme(page, theme)
+            _settle(page, width)
+            to_the_ends(page, key, part)
+            seen.add(f"{width} {theme}, sliders at {key}", _look(page))
+            if folder is not None:
+                _save(page, folder / f"{seen.name}-{width}-{theme}-{key.lower()}.png")
     finally:
         page.close()
     return seen
@@ -148,10 +157,7 @@ def operate_all(page: Any) -> None:
     output = ".jp-OutputArea-output"
     for button in page.locator(output).get_by_role("button", name="Commit").all():
         _commit(page, button)
-    for handle in page.locator(f"{output} :is(.noUi-handle, .pkl-handle, input[type=range]):not([disabled])").all():
-        if handle.is_visible() and not handle.locator("xpath=ancestor::*[@disabled]").count():
-            handle.press("ArrowRight")
-            page.wait_for_timeout(200)
+    _press(page, "ArrowRight")
     for figure in page.locator(f"{output} svg.svg-figure").all():
         bars = [bar for bar in figure.locator("rect.bar").all() if _has_area(bar)]  # nobody clicks a bar of 0
         if len(bars) > 1:
@@ -163,6 +169,51 @@ def operate_all(page: Any) -> None:
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
     page.mouse.move(0, 0)
     page.wait_for_timeout(2500)
+
+
+def to_the_ends(page: Any, key: str, part: tuple[float, float]) -> None:
+    """Move each slider to an end, drag each brush over a part of its strip, and wait until the kernel is done."""
+    _press(page, key)
+    for strip in page.locator(".jp-OutputArea-output svg.svg-figure rect.overlay").all():
+        if strip.is_visible():
+            _brush(page, strip, part)
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(1000)
+    page.wait_for_selector(IDLE, timeout=120_000)
+    page.evaluate(STILL)
+
+
+def _brush(page: Any, strip: Any, part: tuple[float, float]) -> None:
+    """Drag a brush over a part of its strip; one that is there is drawn by its edges, for its middle would move it."""
+    box = strip.bounding_box()
+    ends = [(box["x"] + share * box["width"], box["y"] + share * box["height"]) for share in part]
+    beside = strip.locator("xpath=..")
+    edges = [beside.locator(f"rect.handle--{side}").first for side in ("w", "e")]
+    if edges[0].count() and edges[0].is_visible():
+        # Outwards first: an edge that passes the other takes it along.
+        order = (0, 1) if part[0] < 0.5 else (1, 0)
+        starts = [(edges[k], ends[k]) for k in order]
+    else:
+        starts = [(None, ends[1])]
+    for edge, to in starts:
+        at = ends[0]
+        if edge is not None:
+            grip = edge.bounding_box()
+            at = (grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2)
+        page.mouse.move(*at)
+        page.mouse.down()
+        page.mouse.move(*to, steps=6)
+        page.mouse.up()
+        page.wait_for_timeout(600)
+
+
+def _press(page: Any, key: str) -> None:
+    """Press a key on each slider that can be moved."""
+    sliders = ".jp-OutputArea-output :is(.noUi-handle, .pkl-handle, input[type=range]):not([disabled])"
+    for handle in page.locator(sliders).all():
+        if handle.is_visible() and not handle.locator("xpath=ancestor::*[@disabled]").count():
+            handle.press(key)
+            page.wait_for_timeout(200)
 
 
 def _has_area(bar: Any) -> bool:

@@ -44,6 +44,9 @@ PLANTED = {
     "scrollbar": "<div style='width:200px;overflow:auto'><div style='width:230px'>a little too wide</div></div>",
     "wide table": "<div style='width:200px;overflow:auto'><table class='dataframe'><thead><tr>"
     "<th style='min-width:150px'>run</th><th style='min-width:150px'>verdict</th></tr></thead></table></div>",
+    "wide table: with a format": "<div style='width:200px;overflow:auto'><table id='T_1'><thead><tr>"
+    "<th style='min-width:150px'>run</th><th style='min-width:150px'>verdict</th></tr></thead></table></div>",
+    "cut field": "<input value='0.251331, 0.392097, 0.717282, 1.06506' style='width:60px'>",
     "struck": SVG.format(
         "<g class='axis' transform='translate(20,40)'><path class='domain' d='M0,6V0H200V6' style='stroke:#222'/>"
         "<g class='tick'><text y='12' text-anchor='middle'>0</text></g></g>"
@@ -76,6 +79,7 @@ SOUND = (
         "c.fillStyle = getComputedStyle(document.body).color; c.fillText('a label', 99, 11)"
     )
     + "<table><tr><td>none</td><td>–</td><td>1-0.05</td></tr></table>"
+    + "<input value='0.25, 0.39' style='width:200px'>"
     + "<div style='height:40px;overflow:auto'><p>one</p><p>two, scrolled out of sight</p></div>"
 )
 

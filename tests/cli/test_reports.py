@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import perfkit as pk
 from perfkit import datasets
 from perfkit.cli.main import app
-from perfkit.cli.pages.answer import of_cpi, page
+from perfkit.cli.pages.answer import AnswerPage, of_cpi, of_exploration, of_gus, page
 from perfkit.cli.pages.reports import REPORTS
 from perfkit.errors import SettingError
 
@@ -136,3 +136,80 @@ def test_a_grid_of_a_method_is_refused_with_the_notebook_to_name(tmp_path):
     assert isinstance(done.exception, SettingError)
     assert "'spire' names a method" in str(done.exception)
     assert "perfkit report 10_spire_walkthrough --grid" in str(done.exception)
+
+
+def columns(frame):
+    """Return the cells of each column of a table as a page writes them: (text, what is kept free behind it)."""
+    written = page(AnswerPage("t", "v", "", (), evidence=(("h", frame),))).replace("<wbr>", "")
+    cells = re.findall(r'<td(?: class="figure")? data-label="(.*?)"(?: data-fill="(.*?)")?>(.*?)</td>', written)
+    plain = [(label, re.sub("<.*?>", "", text), fill) for label, fill, text in cells]
+    return {name: [(text, fill) for label, text, fill in plain if label == name] for name in frame.columns}
+
+
+def test_decimal_points_of_a_column_stand_below_each_other():
+    """They were in four digits each, on the left: 0.87 above 0.8666, 1.484e-05 broken at its dash."""
+    told = columns(
+        pd.DataFrame(
+            {
+                "bound": [0.8666, 0.87, 0.0, np.nan],
+                "penalty": [2474.7, 1.5651, 62.0, 0.0],
+                "rate": [0.037657, 0.004717, 1.484e-05, 0.0],
+                "ratio": [3.3852, 1.004, 1.0, 0.01],
+            }
+        )
+    )
+    assert told["bound"] == [("0.8666", ""), ("0.8700", ""), ("0", ".0000"), ("", "")]
+    assert told["penalty"] == [("2474.7", ""), ("1.6", ""), ("62.0", ""), ("0", ".0")]
+    assert told["rate"] == [("0.03766", "0"), ("0.00472", "0"), ("0.000015", ""), ("0", ".000000")]
+    assert told["ratio"] == [("3.385", ""), ("1.004", ""), ("1.000", ""), ("0.010", "")]
+    for cells in told.values():
+        assert len({len(text.partition(".")[2]) + len(fill.strip(".")) for text, fill in cells if text}) == 1
+
+
+def test_what_is_no_decimal_stays_as_it_is():
+    table = pd.DataFrame(
+        {
+            "whole": [1, 20, 300],
+            "counts": [1e6, 2e3, np.nan],
+            "words": ["-1.50", "ok", None],
+            "mixed": [1.5, "none", 2],
+            "yes": [True, False, True],
+            "tiny": [1e-12, 1.0, 0.5],
+            "endless": [float("inf"), 2.5, -1.25],
+        }
+    )
+    told = {name: [text for text, _ in cells] for name, cells in columns(table).items()}
+    assert told == {
+        "whole": ["1", "20", "300"],
+        "counts": ["1000000", "2000", ""],
+        "words": ["-1.50", "ok", ""],
+        "mixed": ["1.5", "none", "2"],
+        "yes": ["True", "False", "True"],
+        "tiny": ["1e-12", "1.0", "0.5"],
+        "endless": ["inf", "2.50", "-1.25"],
+    }
+
+
+def test_resources_and_instructions_that_bring_nothing_are_counted_in_their_headings():
+    """A page had forty rows of resources, 1.114e-06 and zeros below each other."""
+    trace = pk.datasets.load("traces/latency-add")
+    result = pk.Gus(pk.Microarchitecture.load("zen4")).run(trace)
+    ranked = result.sensitivity((1.5, 2.0))
+    written = page(of_gus(result, ranked)).replace("<wbr>", "")
+    several = ranked.to_frame()
+    least = (several.iloc[:, 1:].max(axis=1) < 0.0005).sum()
+    assert least > 10
+    assert f"What if this resource were better? Speedups ({least} more have less than 0.1 %)" in written
+    assert not re.search(r"\d+e-\d+", re.sub('base64,[^"]*', "", written))
+    assert "x2 (%)" in written
+
+
+def test_one_run_without_a_usable_method_has_no_picture_of_one_bar(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("run,cycles,instructions,branch-misses\na,1000,2000,10\n")
+    tried = []
+    found = pk.explore(path, tried_out=tried)
+    assert len(found.compared) == 1
+    assert not of_exploration(found, [one for one in tried if one.trust == "unsupported"]).picture
+    path.write_text("run,cycles,instructions,branch-misses\na,1000,2000,10\nb,2000,3000,25\n")
+    assert of_exploration(pk.explore(path), []).picture  # two are compared

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import SettingError
+from perfkit.fitters.cpi.solvers import unexplained
 
 # Hand-computed: base 0.5, 20 cycles per branch miss, 100 a cache miss; cycles = base*I + 20 b + 100 m, without noise.
 I = np.array([1000.0, 800, 1200, 500, 900, 700, 1500, 400])  # noqa: E741
@@ -194,3 +195,18 @@ def test_runs_are_kept_apart_in_blocks_but_fitted_together():
     assert len(fit.data) == 16
     assert fit.data.segments().tolist() == [0] * 8 + [1] * 8
     assert fit.name == "2 workloads"
+
+
+def test_what_rounding_leaves_is_no_residual():
+    """Tables said 2.2e-16 and -0.0000 of it."""
+    for seed in range(6):
+        fit = pk.CpiStack(resamples=0, placebos=1).fit(pk.synthetic_cpi(intervals=120, seed=seed)[0])
+        assert fit.residual == 0
+        assert not np.signbit(fit.residual)
+        assert fit.to_frame().loc["residual", "component"] == 0
+
+
+def test_what_a_fit_leaves_unexplained_stays_however_small():
+    assert unexplained(1.0, np.array([0.5, 0.5 - 1e-9])) == pytest.approx(1e-9)
+    assert unexplained(1.0, np.array([0.75, 0.5])) == -0.25
+    assert unexplained(0.3, np.array([0.1, 0.2])) == 0  # 5.6e-17 in binary

@@ -39,6 +39,7 @@ def test_the_index_lists_every_notebook_and_links_those_that_are_there(gallery: 
     done = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "made so far" not in done
     assert "\\" not in done  # no formula as it is typed
+    assert "…" not in done  # texts end with a sentence
 
 
 def test_each_picture_of_the_index_says_in_words_of_which_page_it_is(gallery: Any, tmp_path: Path):

@@ -113,7 +113,7 @@ def test_rates_that_stayed_have_their_numbers_on_a_scale_that_means_something(tm
     ax = found.plot()
     with Eye() as eye:
         ax.figure.savefig("/dev/null", format="png")
-    assert [text.get_text() for text in ax.texts if text.get_text()[0].isdigit()] == ["1", "1"]
+    assert [text.get_text() for text in ax.texts if text.get_text()[0].isdigit()] == ["1.00", "1.00"]
     low, high = ax.get_xlim()
     assert low < 0.95 < 1.05 < high
     assert eye.faults == []

@@ -16,3 +16,11 @@ def test_resources_that_bring_nothing_get_no_bars_of_zero_length():
     assert [label.get_text() for label in ax.get_yticklabels()] == ["latency"]
     assert len(ax.containers[0]) == 1
     assert "more" not in plot_speedups(frame.head(2), "Sensitivity").get_xlabel()
+
+
+def test_the_legend_names_the_weights_in_the_order_of_their_bars():
+    """The legend began with the smallest weight, whose bar is the lowest of each resource."""
+    ax = plot_speedups(pd.DataFrame({"resource": ["a", "b"], "x1.5": [0.2, 0.1], "x2": [0.4, 0.3]}), "Sensitivity")
+    heights = {bars.get_label(): bars[0].get_y() for bars in ax.containers}
+    told = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert told == sorted(heights, key=heights.get, reverse=True) == ["x2", "x1.5"]

@@ -4,8 +4,20 @@ import time
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
-from perfkit.plots.style import SERIES, _luminance, abbreviate, area_colour, distinct, fitted, kind_note, short
+from perfkit.plots.style import (
+    SERIES,
+    _luminance,
+    abbreviate,
+    area_colour,
+    distinct,
+    fitted,
+    kind_note,
+    mark_kind,
+    short,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +82,28 @@ def test_hundreds_of_long_names_are_cut_at_once():
     start = time.process_time()
     assert len(set(distinct(names, 238))) == 400
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("side", ["left", "center"])
+def test_a_title_stands_above_what_the_data_is(side):
+    """They were written over one another."""
+    ax = Figure().subplots()
+    ax.set_title("before to after", loc=side, fontsize=9)
+    mark_kind(ax, "generated")
+    ax.figure.canvas.draw()
+    note = next(text for text in ax.texts if text.get_text().startswith("GENERATED"))
+    title = next(text for text in ax.findobj(Text) if text.get_text() == "before to after")
+    assert title.get_fontsize() == 9
+    assert title.get_window_extent().y0 >= note.get_window_extent().y1
+
+
+def test_a_title_over_measured_data_stays_where_it_is():
+    places = []
+    for mark in (True, False):
+        ax = Figure().subplots()
+        ax.set_title("before to after", loc="left")
+        if mark:
+            mark_kind(ax, "measured")
+        ax.figure.canvas.draw()
+        places.append(next(t for t in ax.findobj(Text) if t.get_text() == "before to after").get_window_extent().y0)
+    assert places[0] == places[1]

@@ -27,6 +27,7 @@ _ACROSS = 330  # pixels of the narrowest picture's axis
 _LEAST = 64  # pixels of a name: of shorter ones, those of two kernels look alike
 _DECADES = 50
 _LISTED = 24
+_LABEL, _LETTER = 120, 8  # pixels of a field's name and of a letter in it
 _MOST_ROWS = 9  # of a list of values that is shown whole: a longer one scrolls, by more than a line
 
 
@@ -209,7 +210,7 @@ class StudyExplorer(Explorer):
         )  # fmt: skip
         axes = [
             figures.axis(scales["x"], "left", grid_lines="none"),
-            figures.axis(scales["y"], "bottom", "mean decrease in impurity (share)"),
+            figures.axis(scales["y"], "bottom", "mean decrease in impurity (share)", label_location="end"),
         ]
         longest = max(map(len, self.features), default=0)  # in capitals of a wide font
         margin = {"left": min(max(110, 10 * longest + 12), 200), "right": 12, "top": 6, "bottom": 46}
@@ -336,6 +337,8 @@ class StudyExplorer(Explorer):
                 self._handles.x, self._handles.y = at, np.full(len(at), top * 0.9)
         self._busy = True
         self._typed.value = ", ".join(f"{value:.6g}" for value in at)
+        # As wide as its numbers, beside its name; the button goes below it where there is no room for both.
+        self._typed.layout.flex = f"1 1 {_LABEL + _LETTER * len(self._typed.value)}px"
         self._busy = False
         colours = category_colours(len(self.categories))
         named = zip(self.categories.labels, colours, self.categories.counts, strict=True)

@@ -7,11 +7,13 @@ dumps are text in it, whatever they look like.
 import base64
 import html
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from perfkit.files import replaced
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 _TRUST = {"supported": "good", "uncertain": "fair", "unsupported": "poor", "not applicable": "none"}
 _ROWS = 40
 _FEW = 3  # columns that fit a phone beside each other
+_MANY = 8  # columns: in wider tables names go on in another line
+_WORD = 24  # letters of the longest word that a table keeps whole
+_TINY = 1e-7  # numbers below it keep their exponents
+_SEEN = 0.05  # per cent: less is printed as nothing
 # Columns of a ranking that its page shows, and their headings.
 _SHORT = {
     "event": "event",
@@ -65,9 +71,14 @@ h2 { font-size: 18px; margin: 30px 0 8px; }
 .number b { display: block; font-size: 25px; line-height: 1.2; }
 .number span { color: var(--dim); font-size: 14px; overflow-wrap: anywhere; }
 ul { padding-left: 20px; margin: 6px 0; } li { margin: 3px 0; overflow-wrap: anywhere; }
-table { border-collapse: collapse; width: 100%; font-size: 14px; }
-th, td { text-align: left; vertical-align: top; padding: 5px 10px 5px 0; border-bottom: 1px solid var(--line);
+table { border-collapse: collapse; min-width: min(100%, 30em); font-size: 14px; }
+th, td { text-align: left; vertical-align: top; padding: 5px 16px 5px 0; border-bottom: 1px solid var(--line);
   overflow-wrap: break-word; }
+th:last-child, td:last-child { padding-right: 0; }
+.figure { text-align: right; font-variant-numeric: tabular-nums; }
+td.figure { white-space: nowrap; }
+td.figure::after { content: attr(data-fill); visibility: hidden; }
+@media (min-width: 721px) { .word { white-space: nowrap; } .word wbr { display: none; } }
 pre { background: var(--soft); padding: 10px 12px; border-radius: 6px; white-space: pre-wrap; overflow-wrap: anywhere;
   font-size: 13px; margin: 6px 0; }
 .wide { overflow-x: auto; }
@@ -81,7 +92,7 @@ pre { background: var(--soft); padding: 10px 12px; border-radius: 6px; white-spa
 .bars .name { grid-column: 1; }
 .bars .track { grid-column: 2; }
 .bars .figures { grid-column: 3; text-align: right; font-variant-numeric: tabular-nums; }
-.track { position: relative; align-self: center; height: 12px; background: var(--soft); }
+.track { position: relative; margin-top: 5px; height: 12px; background: var(--soft); }
 .track i { position: absolute; top: 0; bottom: 0; background: currentColor; }
 .track.middle::after { content: ""; position: absolute; left: 50%; top: -2px; bottom: -2px; border-left: 1px solid
   var(--dim); }
@@ -90,15 +101,17 @@ pre { background: var(--soft); padding: 10px 12px; border-radius: 6px; white-spa
 .line code { font-size: 13px; }
 .two { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 4px 24px;
   align-items: start; }
-.two table { table-layout: fixed; font: 12px/1.45 ui-monospace, monospace; }
+.two table { table-layout: fixed; width: 100%; font: 12px/1.45 ui-monospace, monospace; }
 .two th, .two td { padding: 1px 8px 1px 0; border: 0; }
 .two th:first-child { width: 9.4em; }
 .two td:last-child, .two th:last-child { text-align: right; white-space: nowrap; padding-right: 0; width: 7em; }
 @media (max-width: 720px) { .first, .two { grid-template-columns: minmax(0, 1fr); } main { padding: 16px 14px 36px; }
   h1 { font-size: 20px; } .bars { grid-template-columns: minmax(0, 1fr) auto; } .bars .figures { grid-column: 2; }
   .bars .track { grid-column: 1 / -1; margin-bottom: 6px; }
-  .cards thead { display: none; } .cards tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--line); }
+  .cards { width: 100%; } .cards thead { display: none; }
+  .cards tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--line); }
   .cards td { display: grid; grid-template-columns: 8.5em minmax(0, 1fr); gap: 10px; padding: 1px 0; border: 0; }
+  .cards td.figure { text-align: left; } .cards td.figure::after { content: none; }
   .cards td::before { content: attr(data-label); color: var(--dim); } .cards td:empty { display: none; } }
 """
 
@@ -197,20 +210,69 @@ def _evidence(what: Any) -> str:
 
 def _table(frame: pd.DataFrame) -> str:
     """Return a table whose cells know their columns' names: on a phone each row of a wide one is a block of its own."""
-    names = [_text(name) for name in frame.columns]
-    rows = []
-    for row in frame.itertuples(index=False, name=None):
-        cells = [(name, _cell(value)) for name, value in zip(names, row, strict=True)]
-        rows.append("<tr>" + "".join(f'<td data-label="{name}">{text}</td>' for name, text in cells) + "</tr>")
-    head = "".join(f"<th>{breakable(str(name))}</th>" for name in frame.columns)
+    names = [str(name) for name in frame.columns]
+    whole = _WORD if len(names) <= _MANY else 0
+    columns = [_column(name, frame.iloc[:, k].tolist(), whole) for k, name in enumerate(names)]
+    rows = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*(cells for _, cells in columns), strict=True))
     kind = ' class="cards"' if len(names) > _FEW else ""
-    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f"<table{kind}><thead><tr>{''.join(head for head, _ in columns)}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if pd.isna(value) else f"{value:.4g}"
-    return "" if value is None or value is pd.NA else breakable(str(value))
+def _column(name: str, values: list[Any], whole: int) -> tuple[str, list[str]]:
+    """Return a column's head and cells; those of numbers stand with their decimal points below each other.
+
+    Words of up to ``whole`` letters stay in one line, except on a phone.
+    """
+    label = f'data-label="{_text(name)}"'
+    there = [value for value in values if not _missing(value)]
+    if not there or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
+        cells = [f"<td {label}>{'' if _missing(value) else _words(str(value), whole)}</td>" for value in values]
+        return f"<th>{breakable(name)}</th>", cells
+    shown = iter(_figures(there))
+    texts = ["" if _missing(value) else next(shown) for value in values]
+    places = [len(text.partition(".")[2]) for text in texts]
+    most = max(places)
+    cells = []
+    for text, own in zip(texts, places, strict=True):
+        # What a shorter number lacks behind its last digit is kept free.
+        fill = ("" if own or most == 0 else ".") + "0" * (most - own) if text else ""
+        cells.append(f'<td class="figure" {label} data-fill="{fill}">{text}</td>')
+    return f'<th class="figure">{breakable(name)}</th>', cells
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and pd.isna(value))
+
+
+def _figures(values: list[Any]) -> list[str]:
+    """Return numbers of one column with as many decimals each, which show the largest in four or five digits.
+
+    Whole numbers are whole, nothing is 0, and what these decimals would not show has two digits of its own.
+    """
+    sizes = [abs(value) for value in values if _TINY <= abs(value) < float("inf")]
+    largest = max(sizes, default=1.0)
+    needed = max((len(_digits(size, 4).partition(".")[2]) for size in sizes), default=0)
+    decimals = min(needed, max(1, 3 - math.floor(math.log10(largest)) + (largest >= 1)))
+    return [_figure(value, decimals) for value in values]
+
+
+def _figure(value: float, decimals: int) -> str:
+    if isinstance(value, int) or value == 0:
+        return f"{value:.0f}"
+    if decimals and abs(value) < 10 ** (1 - decimals):
+        return _digits(value, 2)
+    return f"{value:.{decimals}f}"
+
+
+def _digits(value: float, digits: int) -> str:
+    """Return a number in that many digits, written out, but for the tiniest."""
+    text = f"{value:.{digits}g}"
+    return text if abs(value) < _TINY else np.format_float_positional(float(text), trim="-")
+
+
+def _words(text: str, whole: int) -> str:
+    short = len(text) <= whole and " " not in text
+    return f'<span class="word">{breakable(text)}</span>' if short else breakable(text)
 
 
 def illustrated(picture: bytes, alt: str, text: str) -> Markup:
@@ -246,6 +308,16 @@ def _number(count: str, plural: str) -> tuple[str, str]:
     return count, plural.removesuffix("s") if count == "1" else plural
 
 
+def _in_percent(table: pd.DataFrame, *shares: str) -> tuple[pd.DataFrame, str]:
+    """Return a table with its shares in per cent, without rows where all round to nothing, and a word about these."""
+    percent = (100 * table[list(shares)]).round(1)
+    seen = percent.abs().max(axis=1) > _SEEN
+    left_out = int((~seen).sum())
+    told = f" ({left_out} more {'has' if left_out == 1 else 'have'} less than 0.1 %)" if left_out else ""
+    shown = table.assign(**percent).rename(columns={share: f"{share} (%)" for share in shares})
+    return shown[seen], told
+
+
 # ------------------------------------------------------------------ the templates
 
 
@@ -255,7 +327,8 @@ def of_exploration(found: "Exploration", tried: "Sequence[Tried]") -> AnswerPage
     usable = [t for t in tried if t.trust in ("supported", "uncertain") and hasattr(t.result, "plot")]
     best = min(usable, key=lambda t: (t.finding not in found.headline, t.trust != "supported"), default=None)
     several = len(found.compared) > 1
-    picture = drawn(found) if several or best is None else drawn(best.result)
+    # One run's bar alone would say no more than the number beside it.
+    picture = drawn(found) if several else drawn(best.result) if best else b""
     cpi = found.compared["time per work"].dropna()
     numbers = [
         (f"{1 / cpi.mean():.3g}" if len(cpi) == 1 else f"{cpi.min():.3g} to {cpi.max():.3g}",
@@ -353,12 +426,14 @@ def of_gus(result: "GusResult", ranked: "Sensitivity") -> AnswerPage:
     table = ranked.to_frame()
     weight, gain = ranked.weights[-1], float(table.iloc[0, -1])
     table["resource"] = table["resource"].astype(str)
+    gains, others = _in_percent(table, *table.columns[1:])
     if ranked.bottleneck:
         verdict = f"{ranked.bottleneck} holds {name} back: {weight:g} times better, it would run {gain:.0%} faster."
     else:
         verdict = f"No resource alone, {weight:g} times better, makes {name} faster."
     where = result.to_frame().sort_values("time_share", ascending=False, kind="stable")
     columns = ["time_share", "cause", "text", "function", "file", "line", "executions"]
+    where, short = _in_percent(where[[c for c in columns if c in where]], "time_share")
     caveats = [f"simulated on the core {core}: compare its cycles with measured ones before you act on them"]
     if not origin.complete:
         caveats.insert(0, "the trace was cut off at its limit: this is the beginning of the run only")
@@ -376,8 +451,8 @@ def of_gus(result: "GusResult", ranked: "Sensitivity") -> AnswerPage:
         "speedups of better resources",
         (),
         (
-            ("What if this resource were better?", table),
-            ("Where the time goes", where[[c for c in columns if c in where]].head(_ROWS)),
+            (f"What if this resource were better? Speedups{others}", gains),
+            (f"Where the time goes{short}", where),
             (f"Cycles per instruction by cause: {ACCOUNT}", result.cpi_stack().reset_index()),
         ),
     )
@@ -387,6 +462,7 @@ def of_roofline(roofline: "Roofs", relaxed: "Relaxation") -> AnswerPage:
     """Return the page of an extended roofline: the roofs beside the point, and what each better resource gains."""
     schedule, gains = roofline.schedule, relaxed.to_frame()
     gain = float(gains["gain"].iloc[0]) if len(gains) else 0.0
+    table, others = _in_percent(gains, "gain")
     if relaxed.bottleneck:
         better = float(gains["better"].iloc[0])
         times = "twice" if better == 2 else f"{better:.3g} times (in whole cycles)"
@@ -409,7 +485,7 @@ def of_roofline(roofline: "Roofs", relaxed: "Relaxation") -> AnswerPage:
         drawn(roofline),
         "the roofs and the performance point",
         (),
-        (("Roofs that hit the point", roofline.verdict), ("What each better resource gains", gains)),
+        (("Roofs that hit the point", roofline.verdict), (f"What each better resource gains{others}", table)),
     )
 
 

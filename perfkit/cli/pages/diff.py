@@ -137,8 +137,13 @@ def _place(line: Any) -> str:
 
 def _side(name: str, rows: list[tuple[str, str, float]]) -> str:
     cells = "".join(
-        f"<tr><td>{html.escape(address)}</td><td>{html.escape(text)}</td><td>{cycles:,.0f}</td></tr>"
+        f"<tr><td>{html.escape(address)}</td><td>{_operands(text)}</td><td>{cycles:,.0f}</td></tr>"
         for address, text, cycles in rows
     )
     head = f"<tr><th>{name}</th><th></th><th>cycles</th></tr>"
     return f"<table>{head}{cells or '<tr><td>nothing</td><td></td><td></td></tr>'}</table>"
+
+
+def _operands(instruction: str) -> str:
+    """Return an instruction that may go on in another line before each operand."""
+    return html.escape(instruction).replace(",", ",<wbr>")

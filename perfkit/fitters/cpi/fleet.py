@@ -19,7 +19,7 @@ from perfkit.fitters.cpi.checks import impossible_penalties, same_names, unlikel
 from perfkit.fitters.cpi.counts import MOST_MISSING, clocks_among
 from perfkit.fitters.cpi.estimator import Estimator, make_estimator
 from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_pieces, packed, unpacked
-from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack
+from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack, unexplained
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, spread_of
 from perfkit.fitters.cpi.verdict import verdict_of
 from perfkit.names import counted
@@ -343,7 +343,7 @@ class _Group:
         if len(draws):
             tail = (1 - settings.level) / 2
             ends = np.nanquantile(draws, [tail, 1 - tail], axis=0)
-        residual = cpi - float(components.sum())
+        residual = unexplained(cpi, components)
         nan = np.nan
         rows = [
             *zip(

@@ -12,6 +12,7 @@ import numpy as np
 Form = Literal["ipc", "cpi"]
 
 _RIDGE = 1e-12  # relative to columns of unit length: keeps collinear events solvable, and is refined away
+_ROUNDING = 1e-12  # of a CPI: less is what adding up its parts costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +80,12 @@ def to_stack(form: Form, x: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         a = np.where(x[..., :1] > 0, x[..., :1], np.nan)
         return np.asarray(np.concatenate([1.0 / a, x[..., 1:] / a], axis=-1))
+
+
+def unexplained(cpi: float, components: np.ndarray) -> float:
+    """Return what the components leave of the CPI; what is left by rounding alone is 0."""
+    left = cpi - float(components.sum())
+    return 0.0 if abs(left) <= _ROUNDING * cpi else left
 
 
 def squared_error(M: np.ndarray, x: np.ndarray) -> float:

@@ -30,7 +30,7 @@ from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.estimator import METHODS, Estimator, Method, check_bounds, choose_alpha, make_estimator
 from perfkit.fitters.cpi.files import load_each, load_fit, save_fit
 from perfkit.fitters.cpi.fleet import FleetStacks, fit_fleet
-from perfkit.fitters.cpi.solvers import Form, System, build_system, r_squared, squared_error, to_stack
+from perfkit.fitters.cpi.solvers import Form, System, build_system, r_squared, squared_error, to_stack, unexplained
 from perfkit.fitters.cpi.validation import (
     CpiBracket,
     CpiR2,
@@ -285,7 +285,7 @@ class CpiFit(Summarised):
     @property
     def residual(self) -> float:
         """CPI that neither the base nor an event accounts for (negative: more is attributed than there is)."""
-        return self.cpi - float(self.components.sum())
+        return unexplained(self.cpi, self.components.to_numpy())
 
     @property
     def placebo_r2(self) -> float:
@@ -327,7 +327,7 @@ class CpiFit(Summarised):
             "penalty_high": np.concatenate([none, penalty_high, none]),
             "rate": np.concatenate([none, self.data.rates, none]),
             "vif": np.concatenate([none, self.vif.to_numpy(), none]),
-            "other_form": np.append(self.other.to_numpy(), self.cpi - self.other.sum()),
+            "other_form": np.append(self.other.to_numpy(), unexplained(self.cpi, self.other.to_numpy())),
         }
         return pd.DataFrame(columns, index=pd.Index([*self.components.index, "residual"], name="part"))
 
