@@ -111,13 +111,14 @@ def bend(
 def _from_the_start(n: NDArray[np.float64], values: NDArray[np.float64], slope: float) -> bool:
     """Return whether the first and the second instruction cost the same, and what the last ones do.
 
-    Then there is no slack, whatever lies between: Zen 5 writes two stores per cycle to a dozen lines in turn, and one
-    per cycle to more of them, so that the store to the thirteenth line costs what many do.
+    Then there is no slack, whatever leap lies between: Zen 5 writes two stores per cycle to a dozen lines in turn, and
+    one per cycle to more of them, so that the store to the thirteenth line costs what many do.
     """
     if len(n) < 2 * _POINTS or slope > _SMALL or not np.array_equal(n[:3], [0, 1, 2]):
         return False
     each = np.diff(values[:3])
-    return bool(abs(each[1] - each[0]) <= _SAME * each.min() and abs(slope - each.mean()) <= _SAME * each.mean())
+    same = abs(each[1] - each[0]) <= _SAME * each.min() and abs(slope - each.mean()) <= _SAME * each.mean()
+    return bool(same and (values >= values[0] + (1 - _SAME) * each.mean() * n).all())
 
 
 def rising(values: ArrayLike) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.collectors.profile.hot import OPENMP, HotFunction, Profile, check_program, few, own, profile, shown
+from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, is_openmp, own, profile, shown
 from perfkit.collectors.profile.perf import METHOD as PERF
 from perfkit.collectors.profile.perf import RATE
 from perfkit.collectors.profile.sampled import Target, mapped_code, opened, place
@@ -464,7 +464,10 @@ class _Inquiry:
         taken: dict[str, float] = {}
         for each in found:
             with self._stage(f"timing the calls of {each.name}, one of {len(found)} that may call {hottest.name}"):
-                runs, _ = self._timed(each)
+                try:
+                    runs, _ = self._timed(each)
+                except NeverCalledError:  # an error path, say
+                    runs = []
             self.crowded = False
             taken[each.symbol] = float(runs[0].ticks.sum()) if runs else 0.0
         inner = {symbol: time for symbol, time in taken.items() if symbol != "main"}
@@ -1138,7 +1141,7 @@ def _elsewhere(found: Profile, names: set[str]) -> str:
         return ""
     most = next(each for each in found.functions if each.symbol not in names and each.library == library)
     named = f", most of that in {brief(most.name)}" if most.symbol else ""
-    waits = " (OpenMP's: threads that wait for others)" if library.startswith(OPENMP) else named
+    waits = " (OpenMP's: threads that wait for others)" if is_openmp(library) else named
     return f", {share:.0%} of it in {library or 'code of no file'}{waits}"
 
 
@@ -1150,7 +1153,7 @@ def _covered(found: Profile, trace: Trace) -> float:
 
 def _waits(found: Profile) -> float:
     """Return the share of the run in which OpenMP's threads wait for others."""
-    return sum(each.share for each in found.functions if each.library.startswith(OPENMP))
+    return sum(each.share for each in found.functions if is_openmp(each.library))
 
 
 def _waiting(found: Profile | None) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors import Tracer
-from perfkit.collectors.profile.hot import HotFunction
+from perfkit.collectors.profile.hot import HotFunction, is_openmp
 from perfkit.collectors.profile.sampled import Target
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
@@ -366,3 +366,113 @@ def test_of_several_that_call_the_hot_library_function_the_one_is_taken_that_spe
     assert found.symbol == chosen
     mine = HotFunction(chosen, chosen, str(program.resolve()), 9, 0.1, 1, 1)
     assert asked._calling(libc, mine) is None  # it is explained already, with its samples
+
+
+CONSTRUCTED = r"""
+#include <iostream>
+struct Init { Init() { std::ios::sync_with_stdio(false); std::cout.precision(3); std::cout << 3.14159 << "\n"; } } init;
+volatile long s;
+extern "C" __attribute__((noinline)) long f(long n) { for (long i = 0; i < n; i++) s += i; return s; }
+int main() {
+    for (int i = 0; i < 50; i++) f(1000);
+    std::cout << 2.71828 << std::endl;
+    return std::cout.precision() == 3 && std::cout.good() ? 0 : 1;
+}
+"""
+LIBRARY = r"""
+#include <stdlib.h>
+static int first; int *current = &first; int big[4] = {1, 2, 3, 4}; int counter = 7;
+void lib_set(int v) { counter = v; }
+int lib_get(void) { return counter; }
+int lib_current(void) { return *current; }
+__attribute__((constructor)) static void c(void) { current = malloc(64); *current = 42; }
+"""
+OF_LIBRARY = r"""
+extern int counter, big[4], *current;
+void lib_set(int); int lib_get(void); int lib_current(void);
+volatile long s;
+__attribute__((noinline)) long f(long n) { for (long i = 0; i < n; i++) s += i * big[i & 3]; return s; }
+__attribute__((constructor)) static void c(void) { lib_set(9); }
+int main(void) {
+    for (int i = 0; i < 100; i++) f(1000);
+    return lib_current() == 42 && *current == 42 && counter == 9 && lib_get() == 9 && big[3] == 4 ? 0 : 3;
+}
+"""
+STACKS = r"""
+#include <stdlib.h>
+#include <ucontext.h>
+ucontext_t m, a; volatile long s;
+__attribute__((noinline)) long f(int yield) {
+    for (int i = 0; i < 2000; i++) s += i;
+    if (yield) swapcontext(&a, &m);
+    return s;
+}
+void co(void) { for (int k = 0; k < 50; k++) f(1); }
+int main(void) {
+    char *st = malloc(1 << 16);
+    getcontext(&a); a.uc_stack.ss_sp = st; a.uc_stack.ss_size = 1 << 16; a.uc_link = &m; makecontext(&a, co, 0);
+    for (int k = 0; k < 50; k++) { swapcontext(&m, &a); f(0); }
+    return 0;
+}
+"""
+JUMPS = r"""
+#include <setjmp.h>
+jmp_buf b; volatile int s;
+__attribute__((noinline)) int f(int i) { s += i; if (1) longjmp(b, 1); return s; }
+int main(void) { for (volatile int i = 0; i < 1200000; i++) if (!setjmp(b)) f(i); return 0; }
+"""
+DEEPER = r"""
+#include <stdexcept>
+volatile long s;
+extern "C" __attribute__((noinline)) long f(int bad, int n) {
+    for (int k = 0; k < n; k++) s += k;
+    if (bad) throw std::runtime_error("x");
+    return s;
+}
+__attribute__((noinline)) long deep(int d) {
+    volatile char pad[256]; pad[0] = d;
+    return d ? deep(d - 1) + pad[0] : f(0, 2000) + pad[0];
+}
+int main() { try { f(1, 2000); } catch (...) {} for (int i = 0; i < 300; i++) deep(3); return 0; }
+"""
+
+
+def test_streams_that_a_constructor_writes_to_are_the_programs():
+    found = time_calls(compiled("constructed", CONSTRUCTED, "-fPIE", "-pie", compiler="g++", suffix=".cpp"), "f")
+    assert (found.ended, found.calls) == ("", 50)
+
+
+def test_variables_of_a_library_have_the_values_of_a_real_run():
+    library = compiled("libvariables.so", LIBRARY, "-fPIC", "-shared")
+    program = compiled(
+        "of library", OF_LIBRARY, "-fPIE", "-pie", "-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{library.parent}"
+    )
+    found = time_calls(program, "f")
+    assert (found.ended, found.calls) == ("", 100)
+
+
+def test_calls_on_two_stacks_are_timed_one_at_a_time():
+    found = time_calls(compiled("stacks", STACKS), "f")
+    assert found.ended == ""
+    assert found.calls >= 50
+
+
+def test_calls_that_are_left_do_not_fill_more_than_there_is():
+    found = time_calls(compiled("jumps", JUMPS), "f")
+    assert (found.ended, found.calls) == ("", 1_200_000)
+    assert len(found.ticks) < 1_200_000
+
+
+def test_calls_from_deeper_than_the_one_that_an_exception_left_are_timed():
+    found = time_calls(compiled("deeper", DEEPER, compiler="g++", suffix=".cpp"), "f")
+    assert found.ended == ""
+    assert len(found.ticks) >= 300
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [("libgomp.so.1", True), ("libiomp5.so", True), ("libomp.so", True), ("libgomp-a34b3233.so.1.0.0", True),
+     ("libompl.so", False), ("libompute.so.2", False)],
+)  # fmt: skip
+def test_libraries_of_openmp_by_name(name, is_one):
+    assert is_openmp(name) == is_one

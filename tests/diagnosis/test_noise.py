@@ -92,6 +92,8 @@ def test_a_leap_within_a_line_from_the_start_is_no_slack():
     values = [1.0016, 1.0994, 1.1987, 2.6775, 2.8833, 3.2978, 3.7083, 4.493, 4.7521, 5.5456, 6.3346]
     found = bend(n, values, 0.03, cycles=5.04)
     assert (word(found, 5.04), found.slack) == (NONE, 0)
+    plateau = [1, 1.02, 1.04, 1.04, 1.04, 1.04, 1.04, 1.04, 1.04, 1.12, 1.2, 1.28, 1.36]
+    assert bend([0, 1, 2, *range(4, 41, 4)], plateau, 0.03).absorbed > 20
     cheaper = [1.0, 1.02, 1.04, *values[3:]]  # the first ones cost a fifth of what the last do
     assert word(bend(n, cheaper, 0.03, cycles=5.04), 5.04) != NONE
 

@@ -24,10 +24,11 @@ WITHIN = 0.1
 # On Zen 3: a loop of one turn per cycle that loads and stores takes a tenth to a half longer, also where each does not
 # depend on the last (ld_st), from run to run; integer loads across lines use their ports once more, vectors twice
 # (`line_split_penalty` is the vectors'); MULX, TZCNT and DIVSS lie 10 to 17 % off the figures of the forms.
-# On Zen 5: shifts, LEAs of three parts, XOR and others of which several run per cycle lie up to 40 % above their units',
-# as not every one finds its unit at once; a dozen NOPs take three cycles beside a loop's branch; a dozen lines that are
-# stored to in turn take two stores per cycle; gathers wait for the register that they merge with; an LEA's index waits
-# a cycle less than its base; bytes and words are renamed where an addition to memory reads and writes them.
+# On Zen 5: shifts, LEAs of three parts, XOR and others of which several run per cycle lie up to 40 % above what their
+# units allow, as not every one finds its unit at once; a dozen NOPs take three cycles beside a loop's branch; a dozen
+# lines that are stored to in turn take two stores per cycle; gathers wait for the register that they merge with; an
+# LEA's index waits a cycle less than its base; bytes and words are renamed where an addition to memory reads and writes
+# them; a division of 0 takes three cycles less than one with a quotient of 32 bits.
 OFF: dict[str, set[str]] = {
     "zen3": {
         *("wide_narrow", "fwd_idx", "fwd_alias_reg", "fwd_32", "fwd_step", "add_mem32", "other_half", "byte_other"),

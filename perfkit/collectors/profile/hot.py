@@ -1,6 +1,7 @@
 """The functions that a run spends its time in, by whichever way of watching works here."""
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
 
 _ENOUGH, _MOST_RUNS, _FEW = 100, 20, 20
 _HARDLY = 20_000_000  # instructions: a run that failed before so many has done no work; starting takes some
-OPENMP = ("libgomp", "libomp", "libiomp")  # libraries whose threads wait for others
+_OPENMP = re.compile(r"lib(gomp|omp5?|iomp5)([-.]|$)")  # libraries whose threads wait for others
 _BLAS_WAITS = "blas_thread_server"  # where OpenBLAS's threads wait for work
 SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/lib32/")
 Say = Callable[[str], None]
+
+
+def is_openmp(library: str) -> bool:
+    """Return whether a library, by its file's name, is one of OpenMP's."""
+    return _OPENMP.match(library) is not None
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ class HotFunction:
     @property
     def only_waits(self) -> bool:
         """Whether threads of a library of threads wait for work in it, or for each other."""
-        return self.library.startswith(OPENMP) or self.symbol == _BLAS_WAITS
+        return is_openmp(self.library) or self.symbol == _BLAS_WAITS
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -158,7 +158,7 @@ class Session:
 
     def load(self) -> None:
         """Load the code, before anything else is mapped: so that its addresses are the same every time."""
-        from perfkit.collectors.tracer.copied import bind, load_first
+        from perfkit.collectors.tracer.copied import bind, standing
         from perfkit.collectors.tracer.elf import ElfFile
 
         spec = self.spec
@@ -168,7 +168,7 @@ class Session:
         if program:
             path = str(Path(spec["scratch"]) / "program.so")
             Path(path).write_bytes(self.elf.without_pie_flag())
-            load_first(self.elf)
+            before = standing(self.elf)
         mode = ctypes.RTLD_GLOBAL if program else ctypes.DEFAULT_MODE
         if spec.get("pinned"):
             import perfkit.collectors.tracer.pinned_child as pinning
@@ -179,7 +179,7 @@ class Session:
         except OSError as error:
             raise Unloadable(unloaded(Path(spec["path"]), str(error).removeprefix(f"{path}: "))) from error
         if program:
-            bind(self.elf, self.library._handle, self.libc)
+            bind(self.elf, self.library._handle, before, self.libc)
         # A dlopen handle is glibc's link_map, whose first field is the load address.
         self.load_address = ctypes.c_uint64.from_address(self.library._handle).value
         self.home, self.home_address = self.elf, self.load_address

@@ -1,13 +1,15 @@
 """Variables of libraries that a program holds a copy of, as `optarg` and `std::cout`: in a program that is a library.
 
 A program refers to such a variable by a place of its own. The dynamic linker copies the variable there, and has every
-library use that place. Of a program that is loaded as a library it does neither: it takes the program's own place for
-the variable, which stays empty, and the libraries keep theirs. So this does both.
+library use that place. Of a program that is loaded as a library it takes the program's own place for the variable:
+nothing is copied, and libraries that the process had before, as the C library, keep theirs. So this does both. What a
+library that comes with the program has in such a variable can be copied only after constructors ran: where these
+change it in part, the rest is not what it would be.
 """
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +32,40 @@ _LinkMap._fields_ = [
 ]
 
 
-def load_first(program: ElfFile) -> None:
-    """Load the libraries that hold what a program copies, so that they are set up when it does."""
-    everything = ctypes.CDLL(None)
-    if all(hasattr(everything, symbol.name) for symbol in program.copied):
-        return
-    for name in program.needed:
-        with suppress(OSError):  # the program's own loading says what is wrong
-            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+@dataclass(frozen=True)
+class Standing:
+    """The variables of libraries that were loaded before the program, which it copies: pointers, places and values."""
+
+    pointers: tuple[tuple[int, str, int], ...]  # address of the pointer, the variable's name, what is added
+    values: Mapping[str, tuple[int, bytes]]  # name -> the variable's address, and its bytes
+    files: frozenset[int]  # where they are loaded
 
 
-def bind(program: ElfFile, handle: int, libc: Any) -> None:
-    """Have all libraries use a loaded program's copies in place of their own variables.
+def standing(program: ElfFile) -> Standing:
+    """Return what the libraries of this process have of the variables that a program copies, before it is loaded."""
+    sizes = {symbol.name: symbol.size for symbol in program.copied}
+    pointers: list[tuple[int, str, int]] = []
+    values: dict[str, tuple[int, bytes]] = {}
+    files = set()
+    for each in _loaded() if sizes else ():
+        files.add(int(each.base))
+        try:
+            elf = ElfFile(each.name.decode(errors="surrogateescape"))
+        except FormatError:  # the kernel's own page
+            continue
+        for place, name, addend in elf.pointers_to(sizes):
+            at = int(each.base) + place
+            variable = ctypes.c_uint64.from_address(at).value - addend
+            if variable > 0:
+                pointers.append((at, name, addend))
+                values.setdefault(name, (variable, ctypes.string_at(variable, sizes[name])))
+    return Standing(tuple(pointers), values, frozenset(files))
+
+
+def bind(program: ElfFile, handle: int, before: Standing, libc: Any) -> None:
+    """Fill a loaded program's copies, and have the libraries that were there before use them.
+
+    What the program's constructors had these change is copied, where they did not change the copy themselves.
 
     Parameters
     ----------
@@ -49,38 +73,48 @@ def bind(program: ElfFile, handle: int, libc: Any) -> None:
         The program's file.
     handle : int
         What `dlopen` returned for it.
+    before : Standing
+        What the libraries had before it was loaded.
     libc
         The C library, for `mprotect`.
     """
-    if not program.copied:
-        return
-    mine = ctypes.cast(handle, ctypes.POINTER(_LinkMap))
-    base = int(mine.contents.base)
+    base = int(ctypes.cast(handle, ctypes.POINTER(_LinkMap)).contents.base)
     copies = {symbol.name: (base + symbol.address, symbol.size) for symbol in program.copied}
-    for each in _others(mine):
-        try:
-            elf = ElfFile(each.name.decode(errors="surrogateescape"))
-        except FormatError:  # the kernel's own page
+    for name, (variable, was) in before.values.items():
+        copy, size = copies[name]
+        now = ctypes.string_at(copy, size)
+        if variable != copy and (now == was or not any(now)):
+            _copy(copy, variable, size, libc)
+    empty = {name for name, place in copies.items() if name not in before.values and not any(ctypes.string_at(*place))}
+    for each in _loaded() if empty else ():
+        if int(each.base) in before.files or int(each.base) == base:
             continue
-        for place, name, addend in elf.pointers_to(copies.keys()):
-            at, (copy, size) = int(each.base) + place, copies[name]
-            pointer = ctypes.c_uint64.from_address(at)
-            was = pointer.value - addend
-            if was == copy or not was:
-                continue
-            if not any(ctypes.string_at(copy, size)):
-                ctypes.memmove(copy, was, size)
-            if not libc.mprotect(at & ~0xFFF, 4096, _RW):
-                pointer.value = copy + addend
+        for name, symbol in ElfFile(each.name.decode(errors="surrogateescape")).exported(empty).items():
+            copy, size = copies[name]
+            _copy(copy, int(each.base) + symbol.address, min(size, symbol.size), libc)
+    for at, name, addend in before.pointers:
+        copy = copies[name][0]
+        pointer = ctypes.c_uint64.from_address(at)
+        if pointer.value != copy + addend and _writable(at, 8, libc):
+            pointer.value = copy + addend
 
 
-def _others(mine: Any) -> Iterator[Any]:
-    """Yield the link maps of the libraries that are loaded, without the process's own program."""
-    first = mine
-    while first.contents.before:
-        first = first.contents.before
-    while first:
-        each = first.contents
-        if each.base != mine.contents.base and each.name and Path(each.name.decode(errors="replace")).is_file():
-            yield each
-        first = each.next
+def _copy(to: int, place: int, size: int, libc: Any) -> None:
+    if _writable(to, size, libc):
+        ctypes.memmove(to, place, size)
+
+
+def _writable(place: int, size: int, libc: Any) -> bool:
+    """Make pages writable; what is constant after relocation is no longer."""
+    first = place & ~0xFFF
+    return not libc.mprotect(ctypes.c_void_p(first), ctypes.c_size_t((place + size + 0xFFF & ~0xFFF) - first), _RW)
+
+
+def _loaded() -> Iterator[Any]:
+    """Yield the link maps of the files that are loaded, without the process's own program."""
+    handle = ctypes.CDLL(None)._handle
+    each = ctypes.cast(handle, ctypes.POINTER(_LinkMap))
+    while bool(each):  # a null pointer is False
+        if each.contents.name and Path(each.contents.name.decode(errors="replace")).is_file():
+            yield each.contents
+        each = each.contents.next

@@ -29,7 +29,7 @@ _STT_OBJECT, _STT_FUNC, _STT_FILE = 1, 2, 4
 _STB_LOCAL = 0
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
 _DT_NEEDED, _DT_RPATH, _DT_RUNPATH = 1, 15, 29
-_R_COPY, _R_POINTERS = 5, (1, 6)  # of x86-64: R_X86_64_COPY; R_X86_64_64 and R_X86_64_GLOB_DAT
+_R_COPY, _R_POINTER = 5, 6  # of x86-64: R_X86_64_COPY; R_X86_64_GLOB_DAT
 
 
 def elf_as_it_is(path: str | Path) -> "ElfFile":
@@ -223,12 +223,23 @@ class ElfFile:
         their own, and the dynamic linker copies what they begin with (R_X86_64_COPY).
         """
         places = {place for _, place, info in self._relocations() if info & 0xFFFFFFFF == _R_COPY}
-        dynamic = [section for section in self._sections if section[1] == _SHT_DYNSYM] if places else []
-        found = (symbol for section in dynamic for symbol, _ in self._symbols(section, _STT_OBJECT))
-        return tuple(symbol for symbol in found if symbol.address in places)
+        return tuple(symbol for symbol in self._dynamic_variables() if symbol.address in places) if places else ()
+
+    def exported(self, names: Collection[str]) -> dict[str, Symbol]:
+        """Return the variables of these names that it exports."""
+        if not any(name.encode() + b"\0" in self.data for name in names):
+            return {}
+        return {symbol.name: symbol for symbol in self._dynamic_variables() if symbol.name in names and symbol.address}
+
+    def _dynamic_variables(self) -> Iterator[Symbol]:
+        dynamic = (section for section in self._sections if section[1] == _SHT_DYNSYM)
+        return (symbol for section in dynamic for symbol, _ in self._symbols(section, _STT_OBJECT))
 
     def pointers_to(self, names: Collection[str]) -> list[tuple[int, str, int]]:
-        """Return the pointers (their addresses before relocation) to variables of these names, with what is added."""
+        """Return the pointers (their addresses before relocation) to variables of these names, with what is added.
+
+        Those of the global offset table: pointers that are variables themselves may point elsewhere by now.
+        """
         if not any(name.encode() + b"\0" in self.data for name in names):
             return []
         found = []
@@ -238,7 +249,7 @@ class ElfFile:
                 found += [
                     (place, self.imports[place], addend)
                     for place, info, addend in rows
-                    if info & 0xFFFFFFFF in _R_POINTERS and self.imports.get(place) in names
+                    if info & 0xFFFFFFFF == _R_POINTER and self.imports.get(place) in names
                 ]
         return found
 

@@ -266,14 +266,18 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.branch(Code.JE_REL32_64, mine)
     e.locked(Code.INC_RM64, e.slot(OTHERS))
     e.branch(Code.JMP_REL32_64, plain)
-    # Within a timed call, unless that was left by an exception or longjmp, which takes until here at most.
+    # Within a timed call, also one that waits on another stack, our return address still stands where it was put. Where
+    # an exception or longjmp left the call, something else does as soon as that place is used: by the next call from
+    # there, at the latest.
     e.label(active)
-    e.code(Code.CMP_R64_RM64, RSP, e.slot(SAVED_RSP))
-    e.branch(Code.JB_REL32_64, untimed)
+    e.store(SAVED_RAX, RAX)
+    e.load(RAX, SAVED_RSP)
     e.lea(R11, MemoryOperand(RIP, displ=back, displ_size=8))
-    e.code(Code.CMP_RM64_R64, MemoryOperand(RSP), R11)
+    e.code(Code.CMP_RM64_R64, MemoryOperand(RAX), R11)
+    e.load(RAX, SAVED_RAX)
     e.branch(Code.JE_REL32_64, untimed)
     _take_time(e)
+    e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(ACTIVE), 0))
     e.load(RAX, SAVED_RAX)
     e.load(RDX, SAVED_RDX)
     e.load(RCX, SAVED_RCX)
