@@ -440,8 +440,8 @@ class _Inquiry:
         # memcpy and memmove may be one piece of code under two names.
         alike = {hottest.symbol, *(name for name, one in library.items() if one.address == at)}
         parts = {part for name in alike for part in re.split(r"__?|@", name)}
-        names = [name for name in set(elf.imports.values()) if name in parts]
-        for name in sorted(names, key=len, reverse=True):
+        names = sorted({name for name in elf.imports.values() if name in parts})
+        for name in sorted(names, key=lambda name: (-len(name), hottest.symbol.find(name))):
             if found := list(itertools.islice(callers(elf, name), _CALLERS)):
                 return name, found
         return "", []
@@ -457,7 +457,9 @@ class _Inquiry:
         path = str(self.target.program.resolve())
         elf = ElfFile(self.target.program)
         titles = shown({(path, symbol) for symbol in self._callers(hottest)[1]}, {path: elf})
-        found = [HotFunction(title, symbol, path, 0, 0.0, 1, 1) for (_, symbol), title in titles.items()]
+        found = [  # of as many processes as the library's function was in: calls of several cannot be told apart
+            HotFunction(title, symbol, path, 0, 0.0, 1, hottest.processes) for (_, symbol), title in titles.items()
+        ]
         found += [mine] if mine is not None and mine.symbol not in {each.symbol for each in found} else []
         if len(found) < 2:
             return found[0] if found and (mine is None or found[0].symbol != mine.symbol) else None
@@ -640,7 +642,12 @@ class _Inquiry:
             # Where it was timed to its end, and can be counted to it in some seconds.
             is_timed = bool(timed) and len(timed[0].ticks) > calls.skip
             can = is_timed and float(timed[0].cycles[calls.skip]) < _COUNTABLE
-            self.longer = self._tracer(hot, calls, _FAR_IN * self.limit, count_to=_COUNT_TO if can else 0)
+            try:
+                self.longer = self._tracer(hot, calls, _FAR_IN * self.limit, count_to=_COUNT_TO if can else 0)
+            except UnavailableError:  # counting so far takes more address space than a limit (ulimit -v) leaves
+                if not can:
+                    raise
+                self.longer = self._tracer(hot, calls, _FAR_IN * self.limit)
         if timed and len(timed[0].ticks):
             part = timed[0].cycles
             here = float(part[calls.skip : calls.skip + calls.count].sum())

@@ -476,3 +476,16 @@ def test_calls_from_deeper_than_the_one_that_an_exception_left_are_timed():
 )  # fmt: skip
 def test_libraries_of_openmp_by_name(name, is_one):
     assert is_openmp(name) == is_one
+
+
+def test_exceptions_pass_a_function_that_begins_with_an_indirect_call():
+    source = r"""
+    #include <stdexcept>
+    volatile long s;
+    __attribute__((noipa)) void thrower(int i) { s += i; if (i % 3 == 0) throw std::runtime_error("x"); }
+    extern "C" __attribute__((noipa)) long f(int i) { thrower(i); for (int k = 0; k < 2000; k++) s += k; return s; }
+    int main() { for (int i = 0; i < 100; i++) { try { f(i); } catch (std::exception &) {} } return 0; }
+    """
+    flags = ("-fno-plt", "-fcf-protection=none", "-fPIC", "-fsemantic-interposition", "-rdynamic")
+    found = time_calls(compiled("without plt", source, *flags, compiler="g++", suffix=".cpp"), "f")
+    assert (found.ended, found.calls) == ("", 100)

@@ -415,20 +415,32 @@ def beginning(entry: Function, code: list[Instruction]) -> list[Instruction]:
     if any(entry.start <= i.near_branch_target < end for i in branches):
         return [i.copy() for i in code]
     first = [i.copy() for i in code[: sum(i.ip < end for i in code)]]
-    if first[-1].is_call_near:
+    if first[-1].is_call_near or _is_plain_indirect(first[-1]):
         return [*first[:-1], *_called_for(first[-1])]
     return [*first, Instruction.create_branch(Code.JMP_REL32_64, end)]
+
+
+def _is_plain_indirect(call: Instruction) -> bool:
+    """Whether it calls what a register or a fixed place points to (-fno-plt), whatever the stack pointer is."""
+    return bool(call.is_call_near_indirect and (call.is_ip_rel_memory_operand or call.op0_kind == OpKind.REGISTER))
 
 
 def _called_for(call: Instruction) -> list[Instruction]:
     """Return what calls a function so that it returns to where the call itself does, in the original."""
     low, high = struct.unpack("<2i", struct.pack("<Q", call.next_ip))
     top, above = (MemoryOperand(Register.RSP, displ=at, displ_size=1) for at in (0, 4))
+    if call.is_call_near:
+        there = Instruction.create_branch(Code.JMP_REL32_64, call.near_branch_target)
+    elif call.is_ip_rel_memory_operand:
+        place = MemoryOperand(Register.RIP, displ=call.ip_rel_memory_address, displ_size=8)
+        there = Instruction.create_mem(Code.JMP_RM64, place)
+    else:
+        there = Instruction.create_reg(Code.JMP_RM64, call.op0_register)
     return [
         Instruction.create_reg_mem(Code.LEA_R64_M, Register.RSP, MemoryOperand(Register.RSP, displ=-8, displ_size=1)),
         Instruction.create_mem_i32(Code.MOV_RM32_IMM32, top, low),
         Instruction.create_mem_i32(Code.MOV_RM32_IMM32, above, high),
-        Instruction.create_branch(Code.JMP_REL32_64, call.near_branch_target),
+        there,
     ]
 
 

@@ -68,14 +68,11 @@ static __attribute__((noinline)) uint64_t probe(void) {
         : "+r"(turns) : : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "cc");
     return since(begin);
 }
-/* The sentinel: three independent chains of multiplications. Of three cycles a link they take all that a core's only
-   multiplier can do, and are not quicker where there are more of them (three in Zen 5): one per cycle on every core. */
-#define SENTINEL 8064
+/* The sentinel: turns of the shortest loop. Every core known takes a branch per cycle, whatever its multipliers take. */
+#define SENTINEL 8192
 static __attribute__((noinline)) uint64_t sentinel_ticks(void) {
-    uint64_t turns = SENTINEL / 63, begin = ticks_before();
-    __asm__ volatile(
-        ".p2align 6\n1:\n\t.rept 21\n\timul %%edi, %%eax\n\timul %%edi, %%ecx\n\timul %%edi, %%edx\n\t.endr\n\tdec %0\n\tjnz 1b"
-        : "+r"(turns) : : "rax", "rcx", "rdx", "rdi", "cc");
+    uint64_t value = 1, addend = 3, turns = SENTINEL, begin = ticks_before();
+    __asm__ volatile(".p2align 6\n1:\n\tadd %1, %0\n\tdec %2\n\tjnz 1b" : "+r"(value), "+r"(addend), "+r"(turns) : : "cc");
     return since(begin);
 }
 
@@ -182,7 +179,7 @@ static void calibrate(double level) {
         probe_level(before, after);
     }
 }
-/* The sentinel's cycles per multiplication of three cycles, 1 wherever the clock is right: the median of three moments beside no busy
+/* The sentinel's cycles per turn, 1 wherever the clock is right: the median of three moments beside no busy
    neighbour; NaN if none was found. */
 static double sentinel(void) {
     double found[3];
@@ -192,7 +189,7 @@ static double sentinel(void) {
         uint64_t took = sentinel_ticks();
         mark after = mark_after();
         if (is_steady(before, after) && is_quiet(probe_level(before, after)))
-            found[n++] = ((double)took * cycles_a_tick(before, after) - chain_excess) / SENTINEL * 3 / link_cycles;
+            found[n++] = ((double)took * cycles_a_tick(before, after) - chain_excess) / SENTINEL;
     }
     if (!n) return 0.0 / 0.0;
     qsort(found, (size_t)n, sizeof *found, by_value);
