@@ -91,7 +91,9 @@ _WAITING = 0.2  # of the run: threads that wait so long come before what one of 
 _UNTIMED = 100  # calls that are recorded where none was timed
 _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
 _UP = 5  # callers that are looked at where calls are too short: one of the program's own may lie behind a library's
-_STARTS = re.compile(r"start_thread|_start|start_call_main|start_main|^clone")  # what starts programs and threads
+_STARTS = re.compile(
+    r"start_thread|_start|_*libc_start(_call)?_main(@.*)?|clone3?|__clone(3|_internal)?"
+)  # what starts programs and threads
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
 _SLICE = 0.001  # seconds below which calls run between two interruptions
 _SEVERAL = 5  # calls from which their median tells that none of them was interrupted
@@ -545,7 +547,7 @@ class _Inquiry:
             above = _returned_to(runs[0], self._known(found))
             if above is None or (above.symbol, above.path) == (caller.symbol, caller.path):
                 break
-            if above.is_system and (self.target.script or _STARTS.search(above.symbol)):
+            if above.is_system and (self.target.script or _STARTS.fullmatch(above.symbol)):
                 break
             caller = above
             with self._stage(f"timing the calls of {caller.name}, which calls {hot.name}"):

@@ -236,15 +236,16 @@ def test_huge_pages_are_tried_where_address_translation_is_the_bottleneck(monkey
 
 def test_huge_pages_are_timed_by_turns_with_none_and_the_least_counts(monkeypatch):
     monkeypatch.setattr("perfkit.diagnosis.huge_pages._can", lambda: True)
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1:glibc.malloc.hugetlb=1")
     cycles = iter([900.0, 500.0, 800.0, 400.0, 850.0, 700.0, 990.0, 600.0])
     asked = []
 
     def once(environment):
-        asked.append(bool(environment))
+        asked.append(environment["GLIBC_TUNABLES"])
         return CallTimes(np.array([9e9, next(cycles), 9e9]), 3, 0, (1.0,), 0.0, False, "", 0.1)
 
     assert tried(once, 1, 2) == 2
-    assert asked == [False, True] * 4
+    assert asked == ["glibc.malloc.arena_max=1", "glibc.malloc.arena_max=1:glibc.malloc.hugetlb=1"] * 4
     assert tried(lambda _: CallTimes(np.zeros(1), 1, 0, (1.0,), 0.0, False, "", 0.1), 1, 2) == 0
     assert told(0) == ""
 

@@ -20,6 +20,7 @@ from typing import Any
 from perfkit.collectors.tracer.child import RWX, Session, say, start_session, unwinds
 
 # Offsets in the context page.
+_NEAR = 8 << 20  # bytes: as large as a stack is
 ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11 = range(0, 88, 8)
 # Of MXCSR: at the beginning and at the end of the last call, and which flags were set within calls.
 ENTERED, MXCSR, MET = range(88, 112, 8)
@@ -268,8 +269,13 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.branch(Code.JMP_REL32_64, plain)
     # Within a timed call, also one that waits on another stack, our return address still stands where it was put. Where
     # an exception or longjmp left the call, something else does as soon as that place is used: by the next call from
-    # there, at the latest.
+    # there, at the latest. Of a stack far from this one nothing is read: it may be gone.
     e.label(active)
+    e.code(Code.MOV_R64_RM64, R11, RSP)
+    e.code(Code.SUB_R64_RM64, R11, e.slot(SAVED_RSP))
+    e.add(Instruction.create_reg_i32(Code.ADD_RM64_IMM32, R11, _NEAR))
+    e.add(Instruction.create_reg_i32(Code.CMP_RM64_IMM32, R11, 2 * _NEAR))
+    e.branch(Code.JAE_REL32_64, untimed)
     e.store(SAVED_RAX, RAX)
     e.load(RAX, SAVED_RSP)
     e.lea(R11, MemoryOperand(RIP, displ=back, displ_size=8))

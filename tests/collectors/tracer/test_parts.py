@@ -29,7 +29,7 @@ def test_a_jump_table_is_read_as_far_as_it_names_instructions():
 
 
 def test_room_for_blocks_is_made_until_the_limit_and_not_beyond():
-    child = SimpleNamespace(job=SimpleNamespace(limit=100), lengths=np.array([1]))
+    child = SimpleNamespace(job=SimpleNamespace(limit=100, count_to=0), lengths=np.array([1]))
     handle = os.memfd_create("blocks")
     try:
         assert not Child._grow(child, Area({"blocks": handle}, executed=100))
