@@ -185,6 +185,54 @@ def test_a_whole_program_is_timed_between_its_marks_and_starts_anew_for_each_win
     assert (whole["ns"].to_numpy() > 5 * table["ns"].to_numpy()).all()
 
 
+TOUCHING = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/mman.h>
+#include "perfkit.h"
+static char *fresh(void) {
+    char *p = mmap(0, 4096 * 512, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(p, 4096 * 512, MADV_NOHUGEPAGE);
+    return p;
+}
+static void *touch(void *at) {
+    for (int i = 0; i < PAGES; i++) ((volatile char *)at)[4096 * i] = 1;
+    return 0;
+}
+static void touch_in_a_thread(char *at) {
+    pthread_t other;
+    pthread_create(&other, 0, touch, at);
+    pthread_join(other, 0);
+}
+"""
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("windows", [3, 12])
+@pytest.mark.parametrize(
+    ("region", "factor"),
+    [
+        ("int main(void) { char *p = fresh(); pk_start(); touch(p); pk_stop(); return 0; }", 1),
+        (
+            "int main(void) { char *p = fresh(); for (int i = 0; i < 2; i++) { pk_start(); touch(p + 4096 * 128 * i);"
+            " pk_stop(); touch(p + 4096 * 256); } return 0; }",
+            2,
+        ),
+        ("PK_REGION { char *p = fresh(); touch(p); munmap(p, 4096 * 512); }", 1),
+        ("PK_REGION { char *p = fresh(); touch_in_a_thread(p); munmap(p, 4096 * 512); }", 1),
+    ],
+    ids=["program", "two pairs", "region", "threads"],
+)
+def test_events_are_counts_per_execution_however_many_windows_there_are(region, factor, windows):
+    """Counts of processes and threads that ended stay with an inherited counter: no window may hold those before."""
+    policy = {**QUICK, "windows": windows}
+    study = Study(
+        TOUCHING + region, {"PAGES": [1, 10, 100]}, events=["page-faults"], policy=policy, libraries=["pthread"]
+    )
+    faults = collected(study)["page_faults"]
+    assert (faults - [factor, 10 * factor, 100 * factor]).abs().max() <= 1  # a thread's stack
+
+
 @pytest.mark.measures
 def test_a_program_that_fails_fails_its_row():
     plain = PROGRAM.replace("BEGIN", "").replace("END", "")

@@ -25,11 +25,6 @@
 #include "clock.h"
 
 static FILE *answers;
-#include "program.h"
-
-#define LARGEST 10000
-#define TARGET_TICKS 8000
-#define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
 
 static int open_event(unsigned type, unsigned long long config) {
     struct perf_event_attr attributes;
@@ -43,6 +38,27 @@ static int open_event(unsigned type, unsigned long long config) {
     attributes.exclude_hv = 1;
     return (int)syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0);
 }
+/* The count so far. What is counted is the difference of two: a reset leaves what an inherited counter collected from
+   the threads and processes that have ended. */
+static double event_count(int counter) {
+    uint64_t count = 0;
+    return read(counter, &count, sizeof count) == (ssize_t)sizeof count ? (double)count : 0.0 / 0.0;
+}
+static double event_begins(int counter) {
+    double before = event_count(counter);
+    ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
+    return before;
+}
+static double event_ends(int counter, double before) {
+    ioctl(counter, PERF_EVENT_IOC_DISABLE, 0);
+    return event_count(counter) - before;
+}
+
+#include "program.h"
+
+#define LARGEST 10000
+#define TARGET_TICKS 8000
+#define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
 
 typedef void (*variant_function)(pk_context *);
 typedef struct { double tsc, ns, cycles, event, level; int steady, quiet; } window;
@@ -111,19 +127,11 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     pk->ticks = 0;
     pk->marked = 0;
     mark before = mark_before();
-    if (counter >= 0) {
-        ioctl(counter, PERF_EVENT_IOC_RESET, 0);
-        ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
-    }
+    double count = counter >= 0 ? event_begins(counter) : 0;
     uint64_t begin_ns = nanoseconds(), begin = ticks_before();
     run(pk);
     uint64_t ticks = ticks_after() - begin, took_ns = nanoseconds() - begin_ns;
-    out->event = 0.0 / 0.0;
-    if (counter >= 0) {
-        uint64_t count = 0;
-        ioctl(counter, PERF_EVENT_IOC_DISABLE, 0);
-        if (read(counter, &count, sizeof count) == (ssize_t)sizeof count) out->event = (double)count / (double)steps;
-    }
+    out->event = counter >= 0 ? event_ends(counter, count) / (double)steps : 0.0 / 0.0;
     mark after = mark_after();
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
@@ -148,7 +156,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
 /* One window of a whole program; an execution is a run of main(). */
 static const char *program_window_of(int (*program)(char **), int counter, window *out) {
     program_window one = {0};
-    const char *fault = program_once(program, counter, &one);
+    const char *fault = program_once(program, counter >= 0, &one);
     if (one.steady) learn(one.level);
     out->tsc = one.ticks, out->ns = one.ns, out->cycles = one.cycles, out->level = one.level, out->steady = one.steady;
     out->event = counter >= 0 ? one.event : 0.0 / 0.0;
@@ -258,6 +266,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         fprintf(answers, "error no counter: %s\n", strerror(errno));
         goto done;
     }
+    program_event_type = (unsigned)event_type, program_event_config = event_config;
     if (apart) calibrate_fence();
     fenced = apart && set_fences(fences, 1) > 0;
     if (apart && !fenced) { fprintf(answers, "error no fence could be put between the executions of the region\n"); goto close; }

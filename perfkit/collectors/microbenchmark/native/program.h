@@ -10,31 +10,27 @@ typedef struct {
     uint64_t begin, begin_ns;
     int running, whole; /* whole: main() itself is what is timed, until a mark is met */
     int pairs, steady, quiet, finished;
-    double ticks, ns, cycles, level, event;
+    double ticks, ns, cycles, level, event, count;
 } program_window;
 
 static program_window *shared; /* between the child and the measuring process */
 static int program_counter = -1;
+static unsigned program_event_type; /* of its own in each child: the measuring process, which waits, is not counted */
+static unsigned long long program_event_config;
 static int program_has_region; /* the study names functions that begin and end what is timed */
 
 static void region_begin(void) {
     shared->before = mark_before();
     shared->running = 1;
-    if (program_counter >= 0) {
-        ioctl(program_counter, PERF_EVENT_IOC_RESET, 0);
-        ioctl(program_counter, PERF_EVENT_IOC_ENABLE, 0);
-    }
+    if (program_counter >= 0) shared->count = event_begins(program_counter);
     shared->begin_ns = nanoseconds();
     shared->begin = ticks_before();
 }
 static void region_end(void) {
     if (!shared->running) return;
     uint64_t ticks = ticks_after() - shared->begin, ns = nanoseconds() - shared->begin_ns;
-    if (program_counter >= 0) {
-        uint64_t count = 0;
-        ioctl(program_counter, PERF_EVENT_IOC_DISABLE, 0);
-        if (read(program_counter, &count, sizeof count) == (ssize_t)sizeof count) shared->event += (double)count;
-    }
+    if (program_counter >= 0) shared->event += event_ends(program_counter, shared->count);
+    else shared->event = 0.0 / 0.0;
     mark after = mark_after();
     double inside = ticks > clock_overhead ? (double)(ticks - clock_overhead) : 0;
     double level = probe_level(shared->before, after);
@@ -63,7 +59,7 @@ static void program_ends(void) {
 }
 
 /* Returns "" or what went wrong. */
-static const char *program_once(int (*program)(char **), int counter, program_window *out) {
+static const char *program_once(int (*program)(char **), int counted, program_window *out) {
     static char fault[200];
     extern char **environ;
     if (!shared) {
@@ -72,7 +68,6 @@ static const char *program_once(int (*program)(char **), int counter, program_wi
     }
     memset(shared, 0, sizeof *shared);
     shared->steady = shared->whole = 1;
-    program_counter = counter;
     fflush(NULL); /* what is buffered now must not be written by the child as well */
     pid_t child = fork();
     if (child < 0) return "no process for the program";
@@ -80,6 +75,7 @@ static const char *program_once(int (*program)(char **), int counter, program_wi
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(fileno(answers));
         atexit(program_ends);
+        program_counter = counted ? open_event(program_event_type, program_event_config) : -1;
         region_begin();
         exit(program(environ));
     }
