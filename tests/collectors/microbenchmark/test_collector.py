@@ -252,6 +252,18 @@ def test_marks_inside_a_region_time_only_what_lies_between():
     assert row["cycles"] == pytest.approx(1000, rel=0.05)  # without the 3000 before
 
 
+def test_a_configuration_that_is_given_twice_is_measured_once_and_told(tmp_path, caplog):
+    study = Study(KERNEL, {"M": [4, 8], "N": "[4, M]"}, policy=QUICK)
+    again = "1 configuration given again"
+    assert again in Microbenchmark().plan(study).faults[0]
+    runs = Microbenchmark(folder=tmp_path / "s").collect(study)
+    assert again in caplog.text
+    assert runs.table["N"].tolist() == [4, 4, 8]
+    assert StudyRuns.from_folder(tmp_path / "s").table["N"].tolist() == [4, 4, 8]
+    caplog.clear()
+    assert len(Microbenchmark(folder=tmp_path / "s").collect(study).table) == 3
+
+
 def test_rows_that_never_settle_are_kept_and_marked():
     kernel = """
 static long PK_NAME(turn);
