@@ -403,7 +403,7 @@ def read_records(folder: Path) -> Iterable[dict[str, Any]]:
             except (ValueError, KeyError, TypeError):
                 raise DataError(f"{file.name}, line {number} is damaged: remove it to have it measured again") from None
             if key in seen:
-                raise DataError(f"{file.name}, line {number}: the configuration {key} is there twice")
+                raise DataError(f"{file.name}, line {number}: the configuration {key} is there twice: remove this line")
             seen.add(key)
             yield record
 

@@ -195,6 +195,7 @@ static char *fresh(void) {
     madvise(p, 4096 * 512, MADV_NOHUGEPAGE);
     return p;
 }
+#define TIMED(at) pk_start(); touch(at); pk_stop();
 static void *touch(void *at) {
     for (int i = 0; i < PAGES; i++) ((volatile char *)at)[4096 * i] = 1;
     return 0;
@@ -214,8 +215,7 @@ static void touch_in_a_thread(char *at) {
     [
         ("int main(void) { char *p = fresh(); pk_start(); touch(p); pk_stop(); return 0; }", 1),
         (
-            "int main(void) { char *p = fresh(); pk_start(); touch(p); pk_stop(); touch(p + 4096 * 256); pk_start();"
-            " touch(p + 4096 * 128); pk_stop(); return 0; }",
+            "int main(void) { char *p = fresh(); TIMED(p) touch(p + (1 << 20)); TIMED(p + (1 << 19)) return 0; }",
             2,
         ),
         ("PK_REGION { char *p = fresh(); touch(p); munmap(p, 4096 * 512); }", 1),
