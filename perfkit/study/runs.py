@@ -35,6 +35,8 @@ class StudyRuns(Summarised):
         execution of the region; ``cycles_apart`` (of executions that begin when the one before has ended; those
         of ``cycles`` may overlap); ``spread`` (largest relative deviation of a pass that counts); ``cycles_low``
         and ``cycles_high`` (the interval of the passes), and the same of the metric that must settle (``tsc_low``);
+        ``cycles_error`` (by how many cycles each end of it lies further out, for what marks, fences and the counter's
+        steps leave open);
         ``quiet`` (share of the windows beside no busy
         neighbour); ``host`` and ``processor``; then event, reported, static and derived columns. What was not measured
         is NaN.
@@ -194,7 +196,8 @@ class StudyRuns(Summarised):
         if "cycles_low" not in self.table:
             return ""
         rows = self.ok[self.ok["settled"].astype(bool)]
-        longer = (rows["cycles_high"] - self._fence) / (rows["cycles_low"] + self._fence)
+        moved = rows["cycles_error"].fillna(self._fence) if "cycles_error" in rows else self._fence
+        longer = (rows["cycles_high"] - moved) / (rows["cycles_low"] + moved)
         over = longer[longer > _STATES]
         if not len(over):
             return ""
@@ -435,7 +438,8 @@ def _row(record: Mapping[str, Any], metric: str) -> dict[str, Any]:
     row |= {name: record[name] for name in ("compiler", "flags", "threads", "status", "message")}
     row |= {"settled": bool(record.get("settled", False)), "attempts": int(record.get("attempts", 0))}
     row["passes"] = int(record.get("passes", 0))
-    same = ("steps", "tsc", "ns", "cycles", "cycles_low", "cycles_high", "cycles_apart", "spread", "quiet")
+    same = ("steps", "tsc", "ns", "cycles", "cycles_low", "cycles_high", "cycles_error", "cycles_apart", "spread",
+            "quiet")  # fmt: skip
     columns = {name: name for name in same} | {f"{metric}_{end}": end for end in ("low", "high")}
     for name, kept in columns.items():
         value = record.get(kept)

@@ -76,6 +76,15 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Grain:
+    """The steps in which the time stamp counter advances: ticks, cycles; whether a region's own marks read it."""
+
+    ticks: float
+    cycles: float
+    marks: bool
+
+
+@dataclass(frozen=True)
 class Experiment:
     """The answer to one request.
 
@@ -92,6 +101,8 @@ class Experiment:
         never agreed.
     apart : float, optional
         Cycles of an execution that began when the one before had ended; NaN: unknown; None: so did those of the runs.
+    grain : Grain, optional
+        The steps of the counter, where the figures are sums of few readings of it.
     """
 
     steps: int
@@ -99,6 +110,7 @@ class Experiment:
     reports: dict[str, float]
     sentinel: float = math.nan
     apart: float | None = math.nan
+    grain: Grain | None = None
 
 
 @dataclass(frozen=True)
@@ -246,6 +258,7 @@ class MeasuringProcess:
     def _read(self, request: Request, deadline: float, time_limit: float) -> Experiment:
         steps, runs, reports, sentinel = 0, [], {}, math.nan
         apart: float | None = math.nan
+        grain: Grain | None = None
         while True:
             line = self._line(deadline, time_limit)
             words = line.split(" ")
@@ -258,12 +271,14 @@ class MeasuringProcess:
                     reports[words[1]] = float(words[2])
                 elif words[0] == "apart" and steps and len(words) == 2:
                     apart = None if words[1] == "same" else float(words[1])
+                elif words[0] == "grain" and steps and len(words) == 4:
+                    grain = Grain(float(words[1]), float(words[2]), words[3] == "1")
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])
                     self.level = min(level, self.level) if self.level > 0 else level
                 elif words == ["end", request.variant] and len(runs) == request.repetitions:
                     _check(reports)
-                    return Experiment(steps, tuple(runs), reports, sentinel, apart)
+                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain)
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
                 elif words[0] == "error":

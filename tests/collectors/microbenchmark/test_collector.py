@@ -252,6 +252,27 @@ def test_marks_inside_a_region_time_only_what_lies_between():
     assert row["cycles"] == pytest.approx(1000, rel=0.05)  # without the 3000 before
 
 
+def test_what_marks_take_is_not_in_the_figure():
+    """Chains of 3 cycles per multiplication (5 on small cores) between marks, from one on: within 3 cycles."""
+    kernel = """
+#define TEXT(x) #x
+#define TIMES(n) ".rept " TEXT(n) "\\n\\timul %0, %0\\n\\t.endr"
+PK_REGION {
+    unsigned long x = 3;
+    __asm__ volatile(TIMES(BEFORE) : "+r"(x));
+    PK_BEGIN; __asm__ volatile(TIMES(N) : "+r"(x)); PK_END;
+    if (TWICE) { PK_BEGIN; __asm__ volatile(TIMES(N) : "+r"(x)); PK_END; }
+}"""
+    several = {"N": [1, 10, 50, 100, 1000], "BEFORE": [20, 100], "TWICE": [0, 1]}
+    table = Microbenchmark().collect(Study(kernel, several)).table
+    assert (table["status"] == "ok").all()
+    times = 1 + table["TWICE"]
+    link = 3 if table["cycles"].max() < 8000 else 5
+    off = (table["cycles"] / times - link * table["N"]).abs()
+    assert off.max() <= 3, off[off > 3].to_string() + table[["N", "BEFORE", "TWICE", "cycles", "quiet"]].to_string()
+    assert (table["cycles_low"].dropna() <= table["cycles"] - 2).all()
+
+
 def test_a_configuration_that_is_given_twice_is_measured_once_and_told(tmp_path, caplog):
     study = Study(KERNEL, {"M": [4, 8], "N": "[4, M]"}, policy=QUICK)
     again = "1 configuration given again"
