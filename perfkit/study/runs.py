@@ -12,7 +12,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError
 from perfkit.files import arrow_table, check_fields, existing, json_object, reading, replaced
-from perfkit.names import did_you_mean, listed
+from perfkit.names import listed
 from perfkit.results import Summarised, answering, draw, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import FENCE_ERROR
@@ -451,7 +451,7 @@ def _row(record: Mapping[str, Any], metric: str) -> dict[str, Any]:
         for given, value in record.get(group, {}).items():
             name = given.replace("-", "_")  # so that expressions can use it
             if name in row:
-                raise DataError(f"the kernel's report {name!r} would overwrite a column; {did_you_mean(name, row)}")
+                raise DataError(f"the kernel's report {name!r} would overwrite a column: name it otherwise")
             row[name] = math.nan if value is None else float(value)
     return row
 

@@ -40,7 +40,8 @@ from perfkit.study.settings_file import explain, line_of_setting, placed, read_y
 RESERVED = frozenset(
     ("configuration", "compiler", "flags", "threads", "status", "settled", "attempts", "message", "tsc", "ns", "cycles",
      "spread", "steps", "host", "processor", "low", "high", "tsc_low", "tsc_high", "ns_low", "ns_high",
-     "cycles_low", "cycles_high", "cycles_error", "cycles_apart", "passes", "quiet", "LAST_CACHE", "CPUS")
+     "cycles_low", "cycles_high", "cycles_error", "cycles_apart", "passes", "quiet", "predicted", "predicted_low",
+     "predicted_high", "LAST_CACHE", "CPUS")
 )  # fmt: skip
 HOST_FACTS = ("LAST_CACHE", "CPUS")
 """Names that expressions may use for the host: bytes of its last cache, and processors that may be used."""

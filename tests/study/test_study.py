@@ -85,6 +85,8 @@ def test_a_range_ends_where_its_values_end():
         ({"threads": []}, "threads"),
         ({"static": ["mixture"]}, "static"),
         ({"assembly": {"instructions": ["nop"]}}, "not both; found both"),
+        ({"name": "chain it"}, r"name: expected a name of .* without spaces; found 'chain it'"),
+        ({"name": 5}, "name: expected text; found 5"),
         ({"include": 5}, "include: expected a list; found 5"),
         ({"program": None, "name": None}, "name: expected text; found null"),
         ({"dimensions": {1: [1]}}, "dimensions.1: expected text as a key; found 1"),

@@ -26,7 +26,7 @@ from perfkit.collectors.microbenchmark.process import (
 )  # fmt: skip
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.study.parts import FENCE_ERROR
-from perfkit.study.study import Configuration, Study, fill
+from perfkit.study.study import RESERVED, Configuration, Study, fill
 
 _QUIET = 1.06  # of the quietest probe: as in clock.h
 _FEW_STEPS = 50  # of the counter: one is the tolerance of 2 % of so many
@@ -114,7 +114,8 @@ def measure_all(
 
 def _process(study: Study, threads: int, cpus: Sequence[int], harness: Path, folder: Path) -> MeasuringProcess:
     fifo = study.machine.scheduler == "fifo"
-    process = MeasuringProcess(harness, folder, cpus[:threads], threads, fifo, study.limits)
+    lists = study.assembly is not None
+    process = MeasuringProcess(harness, folder, cpus[:threads], threads, fifo, study.limits, lists=lists)
     process.start()
     if fifo and not process.is_fifo:
         reason = "machine state: the FIFO scheduling class was refused (it needs root); measuring without it"
@@ -140,7 +141,12 @@ def _experiments(
         if event not in counted:
             yield from _settled_event(study, process, replace(request, event=event))
     attempt = sum(each["event"] == "" for each in before)
-    yield _plain("", attempt, process.measure(request, study.time_limit))
+    got = process.measure(request, study.time_limit)
+    taken = RESERVED.union(one.values, built.static, (event.replace("-", "_") for event in study.events))
+    for name in got.reports:
+        if name in taken:
+            raise KernelError(f"PK_REPORT of {name!r}: the table has a column of that name already; name it otherwise")
+    yield _plain("", attempt, got)
     _commands(study.finalize, one)
 
 

@@ -164,6 +164,41 @@ PK_REGION {
     assert runs.table.loc[runs.table["status"] == "failed", "tsc"].isna().all()
 
 
+def test_a_report_that_cannot_be_a_column_fails_its_row_alone():
+    kernel = """
+PK_REGION {
+    PK_KEEP(step);
+    PK_REPORT(N == 1 ? "cycles" : N == 2 ? "N" : N == 3 ? "a b" : N == 4 ? "a-b" : N == 5 ? "" : N == 6 ? "page_faults"
+              : N == 7 ? "mix_imul" : "cycle", 42);
+}"""
+    study = Study(kernel, {"N": list(range(1, 9))}, policy=QUICK, events=["page-faults"])
+    table = Microbenchmark().collect(study).table.set_index("N")
+    assert (table.loc[[7, 8], "status"] == "ok").all()
+    assert table.loc[8, "cycle"] == 42
+    for n, name in {1: "cycles", 2: "N", 6: "page_faults"}.items():
+        assert table.loc[n, "message"] == (
+            f"PK_REPORT of '{name}': the table has a column of that name already; name it otherwise"
+        )
+    allowed = "a name consists of letters, digits and _, no digit first"
+    assert table.loc[3, "message"] == f"PK_REPORT of 'a b': {allowed}, without spaces"
+    assert table.loc[4, "message"] == f"PK_REPORT of 'a-b': {allowed}"
+    assert table.loc[5, "message"] == f"PK_REPORT of '': {allowed}"
+
+
+def test_a_crash_is_explained_by_what_was_run():
+    null = "PK_REGION { *(volatile int *)(N - N) = 1; }"
+    plain, limited = (
+        Microbenchmark().collect(Study(null, {"N": [1]}, policy=QUICK, **more)).table["message"].iloc[0]
+        for more in ({}, {"limits": {"memory": "500 MiB"}})
+    )
+    assert plain == "the kernel crashed: SIGSEGV (an access outside of its memory)"
+    assert limited.endswith("or memory that the study's `limits` did not give it: 524,288,000 bytes)")
+    pushes = Study(assembly={"instructions": ["push %rax"]}, policy=QUICK)
+    told = Microbenchmark().collect(pushes).table["message"].iloc[0]
+    assert "a list of instructions runs many times in a row" in told
+    assert "limits" not in told
+
+
 def test_a_variant_that_does_not_compile_shows_the_compilers_message():
     kernel = "PK_REGION {\n#if N == 3\n    int x = undeclared_name;\n#endif\n    PK_KEEP(step);\n}"
     runs = Microbenchmark().collect(Study(kernel, {"N": list(range(8))}, policy=QUICK))
