@@ -234,7 +234,7 @@ def _row(
     ends = [said.low, said.high, min(cycles, default=math.nan), max(cycles, default=math.nan)]
     grain = chosen[0].get("grain")
     error = _error(study, grain)
-    ends = [end + moved for end, moved in zip(ends, _moved(study, figures, error), strict=True)]
+    ends = [max(end + moved, 0.0) for end, moved in zip(ends, _moved(study, figures, error), strict=True)]
     message = "; ".join(filter(None, (built.message, _short(grain, figures["cycles"]))))
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
