@@ -317,7 +317,7 @@ class _Inquiry:
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         answer = Diagnosis(
             program=self.target.subject.name, function=hot.name, symbol=hot.symbol, file=hot.path, chosen=reason,
-            candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found else None,
+            candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found and (hot.samples or self.asked) else None,
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
             first=". ".join(filter(None, (*before, team.first if team is not None else "", called))),

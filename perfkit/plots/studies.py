@@ -89,13 +89,22 @@ def with_unit(name: str) -> str:
     return f"{name} ({_UNITS.get(name, 'as in the table')})"
 
 
+def _legend_beside(ax: Any, own: bool, **settings: Any) -> None:
+    """Draw a legend to the right of the axes; a figure of its own becomes as high as the legend takes."""
+    legend = ax.legend(fontsize=8, loc="upper left", frameon=False, **settings)
+    lines = sum(1 + text.get_text().count("\n") for text in legend.get_texts())
+    if own:
+        ax.figure.set_figheight(max(ax.figure.get_figheight(), 1 + 0.2 * lines))
+
+
 def plot_distribution(categories: "Categories", table: Any = None, ax: Any = None) -> Any:
     """Draw the target's density (its histogram where a table is given) with boundaries and centroids."""
     import matplotlib.pyplot as plt
 
     from perfkit.fitters.studies.categories import as_frame
 
-    if ax is None:
+    own = ax is None
+    if own:
         _, ax = plt.subplots(figsize=(9, 3.6), layout="constrained")
     if categories.log:
         ax.set_xscale("log")
@@ -125,7 +134,7 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
     if table is not None:
         ax.set_ylabel("configurations (count)")
     beside = (1.15, 1) if table is not None and categories.grid else (1.01, 1)
-    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=beside, frameon=False)
+    _legend_beside(ax, own, bbox_to_anchor=beside)
     ax.set_title(f"{categories.target}: {counted(len(categories), 'categories')} ({categories.method})", fontsize=10)
     return ax
 
@@ -292,7 +301,8 @@ def plot_lines(
     frame = as_frame(table)
     for name in (x, y, *by):
         column(frame, name)
-    if ax is None:
+    own = ax is None
+    if own:
         _, ax = plt.subplots(figsize=(9, 4.2), layout="constrained")
     for (labels, line), style in zip(coinciding(median_lines(frame, x, y, by)), _styles(), strict=False):
         ax.plot(line.index, line.to_numpy(), label="\n= ".join(labels), **style)
@@ -305,7 +315,7 @@ def plot_lines(
     ax.set_xlabel(with_unit(x))
     ax.set_ylabel(with_unit(y))
     if by:
-        ax.legend(title=", ".join(by), fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+        _legend_beside(ax, own, title=", ".join(by), bbox_to_anchor=(1, 1))
     ax.grid(visible=True, alpha=0.25)
     return ax
 
@@ -321,7 +331,8 @@ def plot_scatter(
     frame = as_frame(table)
     for name in (x, y, *by):
         column(frame, name)
-    if ax is None:
+    own = ax is None
+    if own:
         _, ax = plt.subplots(figsize=(9, 4.2), layout="constrained")
     for (label, group), style in zip(_groups(frame, by), _styles(), strict=False):
         ax.plot(group[x], group[y], label=label, alpha=0.6, **{**style, "ls": "none"})
@@ -332,7 +343,7 @@ def plot_scatter(
     ax.set_xlabel(with_unit(x))
     ax.set_ylabel(with_unit(y))
     if by:
-        ax.legend(title=", ".join(by), fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+        _legend_beside(ax, own, title=", ".join(by), bbox_to_anchor=(1, 1))
     ax.grid(visible=True, alpha=0.25)
     return ax
 

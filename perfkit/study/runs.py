@@ -12,7 +12,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError
 from perfkit.files import arrow_table, check_fields, existing, json_object, reading, replaced
-from perfkit.names import did_you_mean, listed
+from perfkit.names import listed
 from perfkit.results import Summarised, answering, draw, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import FENCE_ERROR
@@ -35,6 +35,8 @@ class StudyRuns(Summarised):
         execution of the region; ``cycles_apart`` (of executions that begin when the one before has ended; those
         of ``cycles`` may overlap); ``spread`` (largest relative deviation of a pass that counts); ``cycles_low``
         and ``cycles_high`` (the interval of the passes), and the same of the metric that must settle (``tsc_low``);
+        ``cycles_error`` (by how many cycles each end of it lies further out, for what marks, fences and the counter's
+        steps leave open);
         ``quiet`` (share of the windows beside no busy
         neighbour); ``host`` and ``processor``; then event, reported, static and derived columns. What was not measured
         is NaN.
@@ -194,7 +196,8 @@ class StudyRuns(Summarised):
         if "cycles_low" not in self.table:
             return ""
         rows = self.ok[self.ok["settled"].astype(bool)]
-        longer = (rows["cycles_high"] - self._fence) / (rows["cycles_low"] + self._fence)
+        moved = rows["cycles_error"].fillna(self._fence) if "cycles_error" in rows else self._fence
+        longer = (rows["cycles_high"] - moved) / (rows["cycles_low"] + moved)
         over = longer[longer > _STATES]
         if not len(over):
             return ""
@@ -403,7 +406,7 @@ def read_records(folder: Path) -> Iterable[dict[str, Any]]:
             except (ValueError, KeyError, TypeError):
                 raise DataError(f"{file.name}, line {number} is damaged: remove it to have it measured again") from None
             if key in seen:
-                raise DataError(f"{file.name}, line {number}: the configuration {key} is there twice")
+                raise DataError(f"{file.name}, line {number}: the configuration {key} is there twice: remove this line")
             seen.add(key)
             yield record
 
@@ -435,7 +438,8 @@ def _row(record: Mapping[str, Any], metric: str) -> dict[str, Any]:
     row |= {name: record[name] for name in ("compiler", "flags", "threads", "status", "message")}
     row |= {"settled": bool(record.get("settled", False)), "attempts": int(record.get("attempts", 0))}
     row["passes"] = int(record.get("passes", 0))
-    same = ("steps", "tsc", "ns", "cycles", "cycles_low", "cycles_high", "cycles_apart", "spread", "quiet")
+    same = ("steps", "tsc", "ns", "cycles", "cycles_low", "cycles_high", "cycles_error", "cycles_apart", "spread",
+            "quiet")  # fmt: skip
     columns = {name: name for name in same} | {f"{metric}_{end}": end for end in ("low", "high")}
     for name, kept in columns.items():
         value = record.get(kept)
@@ -447,7 +451,7 @@ def _row(record: Mapping[str, Any], metric: str) -> dict[str, Any]:
         for given, value in record.get(group, {}).items():
             name = given.replace("-", "_")  # so that expressions can use it
             if name in row:
-                raise DataError(f"the kernel's report {name!r} would overwrite a column; {did_you_mean(name, row)}")
+                raise DataError(f"the kernel's report {name!r} would overwrite a column: name it otherwise")
             row[name] = math.nan if value is None else float(value)
     return row
 

@@ -20,6 +20,8 @@ _EXPECTED = {
     "greater_than_equal": "a number of at least {ge}", "greater_than": "a number above {gt}",
     "less_than_equal": "a number of at most {le}", "less_than": "a number below {lt}",
     "finite_number": "a finite number",
+    "string_pattern_mismatch": "a name of at most 80 letters, digits, '.', '_' and '-', a letter or digit first, "
+    "without spaces",
     "int": "a whole number", "float": "a number", "bool": "true or false", "string": "text",
     "literal_error": "{expected}", "too_short": "a list of at least {min_length}", "tuple": "a list", "list": "a list",
     "dict": "a mapping", "model": "a mapping of settings",

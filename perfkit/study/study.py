@@ -11,7 +11,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -40,7 +40,8 @@ from perfkit.study.settings_file import explain, line_of_setting, placed, read_y
 RESERVED = frozenset(
     ("configuration", "compiler", "flags", "threads", "status", "settled", "attempts", "message", "tsc", "ns", "cycles",
      "spread", "steps", "host", "processor", "low", "high", "tsc_low", "tsc_high", "ns_low", "ns_high",
-     "cycles_low", "cycles_high", "cycles_apart", "passes", "quiet", "LAST_CACHE", "CPUS")
+     "cycles_low", "cycles_high", "cycles_error", "cycles_apart", "passes", "quiet", "predicted", "predicted_low",
+     "predicted_high", "LAST_CACHE", "CPUS")
 )  # fmt: skip
 HOST_FACTS = ("LAST_CACHE", "CPUS")
 """Names that expressions may use for the host: bytes of its last cache, and processors that may be used."""
@@ -379,15 +380,34 @@ class Study(Strict):
 
     def size_bound(self) -> int | None:
         """Return the space's size before constraints, or None where a dimension depends on others."""
-        total = len(self.compilers) * len(self.flags) * len(self.threads)
+        total = len(set(self._builds()))
         for values in self.dimensions.values():
             if isinstance(values, str):
                 return None
             total *= len(values)
         return total * (self.assembly.count() if self.assembly is not None else 1)
 
+    def _builds(self) -> list[tuple[str, str, int]]:
+        """Return the compilers, each with its flags and threads; what several entries say is there several times."""
+        builds = []
+        for compiler, flags, threads in itertools.product(self.compilers, self.flags, self.threads):
+            name, own = split_compiler(compiler)
+            builds.append((name, f"{own} {flags}".strip(), threads))
+        return builds
+
+    def repeated(self) -> int:
+        """Count how often a configuration is given again, by lists that expressions make or by flags that are equal.
+
+        Each is there once in `configurations`, and measured once.
+        """
+        dependent = any(isinstance(values, str) for values in self.dimensions.values())
+        if not dependent and len(set(self._builds())) == len(self._builds()):
+            return 0
+        every = self._configurations(self._builds(), listed=list)
+        return sum(1 for _ in every) - sum(1 for _ in self.configurations())
+
     def configurations(self) -> Iterator[Configuration]:
-        """Yield every configuration that the constraints allow, in a fixed order.
+        """Yield every configuration that the constraints allow, once and in a fixed order.
 
         Raises
         ------
@@ -399,13 +419,17 @@ class Study(Strict):
                 f"the study {self.name!r} depends on the host ({', '.join(HOST_FACTS)}): give it `host`, for example "
                 "Study.replace(host={'LAST_CACHE': 32 << 20, 'CPUS': 2})"
             )
+        yield from self._configurations(list(dict.fromkeys(self._builds())), _once_each)
+
+    def _configurations(
+        self, builds: Sequence[tuple[str, str, int]], listed: Callable[[list[Any]], Iterable[Any]]
+    ) -> Iterator[Configuration]:
+        """Yield the configurations of some builds; `listed` says what to take of a list that an expression made."""
         axes = self._axes()
         checks = [Expression(text) for text in self.where]
-        builds = list(itertools.product(self.compilers, self.flags, self.threads))
-        for compiler, flags, threads in builds:
-            name, own = split_compiler(compiler)
-            fixed: dict[str, Any] = {"compiler": name, "flags": f"{own} {flags}".strip(), "threads": threads}
-            for values in _points(list(axes.items()), {**self.host, **fixed}, checks):
+        for name, flags, threads in builds:
+            fixed: dict[str, Any] = {"compiler": name, "flags": flags, "threads": threads}
+            for values in _points(list(axes.items()), {**self.host, **fixed}, checks, listed):
                 mine = {key: value for key, value in values.items() if key not in fixed and key not in HOST_FACTS}
                 if "ORDER" in mine:
                     mine["INSTRUCTIONS"] = mine["ORDER"].count(",") + 1
@@ -447,7 +471,17 @@ def _range_of(name: str, one: Mapping[str, Any]) -> Range:
         raise ValueError(f"{name}: {explain(error, Range)}") from None
 
 
-def _points(axes: list[tuple[str, Any]], so_far: dict[str, Any], checks: list[Expression]) -> Iterator[dict[str, Any]]:
+def _once_each(values: list[Any]) -> list[Any]:
+    """Return values without those that came before; 1, 1.0 and true are three, for a macro of each is another text."""
+    return list({(type(value), repr(value)): value for value in values}.values())
+
+
+def _points(
+    axes: list[tuple[str, Any]],
+    so_far: dict[str, Any],
+    checks: list[Expression],
+    listed: Callable[[list[Any]], Iterable[Any]],
+) -> Iterator[dict[str, Any]]:
     """Walk the product in order, dropping a branch as soon as a constraint that can be decided fails."""
     waiting = []
     for check in checks:
@@ -464,13 +498,11 @@ def _points(axes: list[tuple[str, Any]], so_far: dict[str, Any], checks: list[Ex
     (name, values), rest = axes[0], axes[1:]
     if isinstance(values, str):
         made = Expression(values)(so_far)
-        values = made if isinstance(made, list) else [made]
-        if not values:
-            return
+        values = listed(made) if isinstance(made, list) else [made]
     elif isinstance(values, Range):
         values = values.values()
     for value in values:
-        yield from _points(rest, {**so_far, name: value}, waiting)
+        yield from _points(rest, {**so_far, name: value}, waiting, listed)
 
 
 def _only_known(expression: Expression, known: list[str], where: str) -> None:

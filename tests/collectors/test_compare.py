@@ -61,11 +61,31 @@ FREE_CHAIN = """unsigned long work(void) {
 }"""
 
 
+@pytest.mark.measures
+@pytest.mark.parametrize("name", ["work", "other"])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    ("body", "settings", "told"),
+    [
+        ("*(volatile long *)8 = 1;", {}, "failed while it was timed"),
+        ('for (;;) __asm__ volatile("");', {"timeout": 8.0}, "was not done after 8 s"),
+        ("static int n; if (n++ > 20) __builtin_trap();", {}, "failed while it was timed"),
+    ],
+    ids=["crash", "hang", "later"],
+)
+def test_which_side_crashed_or_hung_is_told(body, settings, told, first, name):
+    bad, good = compile_kernel(f"void {name}(void) {{ {body} }}", name), chain(10)
+    side = "A" if first else "B"
+    for seed in (1, 2):  # A and B change places in half of the processes
+        with pytest.raises(DataError, match=rf"^{name} \({side}\) {told}"):
+            compare(*((bad, good) if first else (good, bad)), processes=10, seed=seed, **settings)
+
+
 def test_a_crash_names_both_builds_of_a_function():
     builds = [
         compile_kernel("long work(void) { return *(volatile long *)8; }", "work", flags=f) for f in ("-O1", "-O2")
     ]
-    with pytest.raises(DataError, match="work of A or of B failed while it was timed"):
+    with pytest.raises(DataError, match=r"work \([AB]\) failed while it was timed"):
         compare(*builds, processes=10)
 
 
@@ -96,6 +116,7 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
     none = (ctypes.c_long * 6)(), (ctypes.c_double * 8)()
     integers, floats = ((ctypes.c_void_p * 2)(*[ctypes.addressof(one)] * 2) for one in none)
     order, out = np.zeros(1, np.uint8), np.zeros((1, 2, 7), np.int64)
+    labels, turn = np.array([1, 2], np.uint8), np.full(1, 9, np.uint8)
     six = (ctypes.c_void_p * 6)(*[set_up] * 6)
     timer.perfkit_pairs(
         work,
@@ -107,8 +128,11 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
         pointer(out),
         ctypes.byref(six),
         ctypes.c_long(0),
+        pointer(labels),
+        pointer(turn),
     )
     assert library.work() == 2
+    assert turn[0] == 0  # nobody's any more
     assert (out[:, :, :3] > 0).all()  # both were sampled; an empty call may take no tick
 
 
@@ -289,7 +313,7 @@ def test_mistakes_are_told(monkeypatch):
     ]:
         with pytest.raises(SettingError, match=message):
             compare(kernel, kernel, **settings)
-    with pytest.raises(DataError, match=r"f or work failed while it was timed.*SIGILL"):
+    with pytest.raises(DataError, match=r"f \(A\) failed while it was timed.*SIGILL"):
         compare(compile_kernel("void f(void) { __builtin_trap(); }"), kernel)
     ticks = samples(np.full(24, 1000.0), np.zeros(24, bool))
     ticks[:, 0] *= 2  # the clock rate changed in every sample

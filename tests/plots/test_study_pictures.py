@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from perfkit.fitters.studies.analysis import Analysis
-from perfkit.plots.studies import pictures, with_unit
+from perfkit.fitters.studies.categories import FixedBins
+from perfkit.plots.studies import pictures, plot_distribution, plot_lines, plot_scatter, with_unit
 from tests.browser.inked import Eye, of_axes
 
 RNG = np.random.default_rng(3)
@@ -48,6 +49,24 @@ def test_no_text_of_any_picture_is_cut_off_covered_or_faint(result):
         if faults:
             seen[name] = faults
     assert seen == {}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("groups", [2, 12, 66])
+def test_a_picture_is_as_high_as_its_legend(groups):
+    of = np.tile(np.arange(groups), 4)
+    table = pd.DataFrame({"N": np.arange(len(of)), "KIND": of, "tsc": 100.0 * of + RNG.normal(size=len(of))})
+    categories = FixedBins("tsc", bins=groups).fit(table)
+    drawn = [
+        plot_distribution(categories, table),
+        plot_lines(table, "N", "tsc", ["KIND"]),
+        plot_scatter(table, "N", "tsc", ["KIND"]),
+    ]
+    for ax in drawn:
+        ax.figure.savefig("/dev/null", format="png", dpi=110)
+        legend = ax.get_legend().get_window_extent()
+        assert legend.y0 >= 0, ax.get_title()
+        assert (ax.figure.get_figheight() < 4.5) == (groups < 20)
 
 
 def test_lines_lie_within_their_picture(result):

@@ -28,6 +28,30 @@ def test_papers_gather_space_has_3279_combinations():
     assert Study(KERNEL, dimensions).count() == 3279
 
 
+@pytest.mark.parametrize(
+    ("settings", "count", "repeated"),
+    [
+        ({"dimensions": {"N": [1024], "STRIDE": "[4, N // 256]"}}, 1, 1),
+        ({"dimensions": {"N": [8], "S": {"from": 1, "to": 8, "factor": 2}, "LAST": "[N - 1, N - S]"}}, 7, 1),
+        ({"dimensions": {"N": [1, 2], "M": "[N, 1, 2, 1]", "L": "[M, 3]"}}, 8, 8),
+        ({"dimensions": {"N": [1, 2], "M": "[N, 1, 2, 1]"}, "where": ["M < 2"]}, 2, 3),
+        ({"compilers": ["gcc", "gcc -O2"], "flags": ["-O2", ""]}, 3, 1),
+        ({"threads": [1, 1]}, 1, 1),
+        # what must stay as it is: these are several configurations
+        ({"dimensions": {"N": [1], "M": "[N, 2, 3]"}}, 3, 0),
+        ({"dimensions": {"N": [1], "M": "[1, 1.0, '1', N == 1]"}}, 4, 0),
+        ({"dimensions": {"N": [1, 2], "M": "3"}}, 2, 0),
+        ({"compilers": ["gcc", "gcc -g"], "flags": ["-O2", "-O3"]}, 4, 0),
+        ({"dimensions": {"N": [1, 2], "M": [1, 2]}}, 4, 0),
+    ],
+)
+def test_a_configuration_that_is_given_twice_is_there_once(settings, count, repeated):
+    study = Study(KERNEL, **settings)
+    keys = [one.key("") for one in study.configurations()]
+    assert len(keys) == len(set(keys)) == study.count() == count
+    assert study.repeated() == repeated
+
+
 def test_assembly_orders():
     three = ["a", "b", "c"]
     assert list(Assembly(instructions=three, select="first").orders()) == [(0,), (0, 1), (0, 1, 2)]
@@ -61,6 +85,8 @@ def test_a_range_ends_where_its_values_end():
         ({"threads": []}, "threads"),
         ({"static": ["mixture"]}, "static"),
         ({"assembly": {"instructions": ["nop"]}}, "not both; found both"),
+        ({"name": "chain it"}, r"name: expected a name of .* without spaces; found 'chain it'"),
+        ({"name": 5}, "name: expected text; found 5"),
         ({"include": 5}, "include: expected a list; found 5"),
         ({"program": None, "name": None}, "name: expected text; found null"),
         ({"dimensions": {1: [1]}}, "dimensions.1: expected text as a key; found 1"),

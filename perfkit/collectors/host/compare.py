@@ -128,6 +128,8 @@ def compare(
             "name": f"{a.name} or {b.name}" if a.name != b.name else f"{a.name} of A or of B",
             "sides": [_side(kernel, folder / f"{k}.so") for k, kernel in enumerate((a, b))],
             "arguments": told,
+            "names": [f"{kernel.name} ({side})" for kernel, side in ((a, "A"), (b, "B"))],
+            "turn": str(folder / "turn"),
             "processor": min(os.sched_getaffinity(0)) if processor is None else processor,
             "output": str(folder / "ticks.npz"),
             "processes": processes,
@@ -136,6 +138,7 @@ def compare(
             "seed": seed,
             "apart": apart,
         }
+        (folder / "turn").write_bytes(bytes(1))
         found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
     link = link_cycles(found["pairs"])
     ticks, process, calls = found["ticks"], found["process"], int(found["calls"])
@@ -291,8 +294,11 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
         for side in spec["sides"][::swap]
     ]
 
+    labels = np.array([1, 2][::swap], dtype=np.uint8)
+    turn = np.memmap(spec["turn"], dtype=np.uint8, mode="r+", shape=(1,))
+
     def sampler(calls: int, rounds: int, apart: bool = spec["apart"]) -> NDArray[np.int64]:
-        return _rounds(timer, sides, random, calls, rounds, apart)[:, ::swap]
+        return _rounds(timer, sides, random, calls, rounds, apart, (labels, turn))[:, ::swap]
 
     if spec["calls"] is None:
         tried = rough_cycles(sampler(1, _TRIAL).reshape(-1, 7), link)
@@ -312,7 +318,13 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
 
 
 def _rounds(
-    timer: ctypes.CDLL, sides: Sequence[Callee], random: np.random.Generator, calls: int, rounds: int, apart: bool
+    timer: ctypes.CDLL,
+    sides: Sequence[Callee],
+    random: np.random.Generator,
+    calls: int,
+    rounds: int,
+    apart: bool,
+    turns: tuple[NDArray[np.uint8], NDArray[np.uint8]],
 ) -> NDArray[np.int64]:
     order = random.integers(0, 2, rounds).astype(np.uint8)
     out = np.zeros((rounds, 2, 7), dtype=np.int64)
@@ -332,5 +344,6 @@ def _rounds(
         pointer(out),
         both([side.setup for side in sides]),
         ctypes.c_long(apart),
+        *(pointer(one) for one in turns),
     )
     return out

@@ -108,7 +108,6 @@ def in_measuring_process(task: str, specification: dict[str, Any], timeout: floa
     """
     module, _, function = task.partition(":")
     command = [sys.executable, "-P", "-c", f"from {module} import {function}; import sys; {function}(sys.argv[1])"]
-    name = specification["name"]
     try:
         done = subprocess.run(
             [*command, json.dumps(specification)],
@@ -121,13 +120,21 @@ def in_measuring_process(task: str, specification: dict[str, Any], timeout: floa
         )
     except subprocess.TimeoutExpired:
         raise DataError(
-            f"{name} was not done after {timeout:g} s; give it more time (a longer timeout), less work or fewer "
-            "repetitions"
+            f"{_whose_turn(specification)} was not done after {timeout:g} s; give it more time (a longer timeout), "
+            "less work or fewer repetitions"
         ) from None
     if done.returncode:
-        raise DataError(f"{name} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}")
+        raise DataError(
+            f"{_whose_turn(specification)} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}"
+        )
     with np.load(specification["output"], allow_pickle=False) as data:
         return {key: data[key] for key in data.files}
+
+
+def _whose_turn(specification: dict[str, Any]) -> str:
+    """Return the name of what is timed; of several kernels in turns, that of the one that ran last and did not end."""
+    turn = Path(specification["turn"]).read_bytes()[0] if "turn" in specification else 0
+    return str(specification["names"][turn - 1] if turn else specification["name"])
 
 
 def started(spec: dict[str, Any]) -> tuple[ctypes.CDLL, NDArray[np.int64], int]:

@@ -44,19 +44,25 @@ void perfkit_time(function f, const long *i, const double *d, long calls, long r
 }
 
 /* Two kernels in turns: in each round both are sampled, in the order that the round's number says (0: the first kernel
-   first). An untimed call before each sample brings back what the other kernel evicted. */
+   first). An untimed call before each sample brings back what the other kernel evicted. `turn_of` says for others to read whose
+   turn it is, by the kernel's label; 0: nobody's. */
 void perfkit_pairs(const function *f, const long *const *i, const double *const *d, long calls, long rounds,
-                   const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void), long apart) {
+                   const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void), long apart,
+                   const unsigned char *labels, volatile unsigned char *turn_of) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
     uint64_t warm[7];
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
+        *turn_of = labels[k];
         if (setup[k]) setup[k]();
+    }
     for (long r = -3; r < rounds; r++)
         for (int turn = 0; turn < 2; turn++) {
             int k = r < 0 ? turn : turn ^ order[r];
+            *turn_of = labels[k];
             sample(&clock, f[k], i[k], d[k], 1, 0, warm);
             sample(&clock, f[k], i[k], d[k], calls, (int)apart, r < 0 ? warm : out[r][k]);
         }
+    *turn_of = 0;
 }
 
 /* A function of PERFKIT_KNOWN dependent multiplications, called apart: what is over is the fence and the call itself. */

@@ -24,6 +24,7 @@ from perfkit.collectors.microbenchmark.process import deaf_to_interrupts, event_
 from perfkit.collectors.microbenchmark.sources import idle_dimensions
 from perfkit.collectors.microbenchmark.store import Store, write_whole
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.names import counted
 from perfkit.study.design import SequentialDesign
 from perfkit.study.expressions import Expression
 from perfkit.study.runs import StudyRuns
@@ -49,7 +50,8 @@ class Plan:
     most_seconds : float
         The same if no row settles before its last attempt.
     faults : tuple of str
-        What will fail: compilers that are not there, too many threads, events without counters.
+        What will fail: compilers that are not there, too many threads, events without counters; and what is measured
+        once although it is given several times.
     """
 
     configurations: int
@@ -60,6 +62,7 @@ class Plan:
     faults: tuple[str, ...]
 
 
+_REPEATED = "{} given again, by equal values of a list or equal flags: each is measured once"
 # Estimates of `plan`, in seconds, from the shipped studies on a two-core machine: a compiler's headers, a variant.
 _GROUP_COST, _VARIANT_COST, _WINDOW_COST = 0.6, 0.075, 14e-6
 _FLUSH_COST, _OWN_FLUSH_COST = 6e-10, 6e-5  # seconds per byte of memory; seconds per PK_FLUSH of a kernel's own
@@ -202,6 +205,8 @@ class Microbenchmark:
         return count
 
     def _faults(self, study: Study) -> Iterator[str]:
+        if again := study.repeated():
+            yield _REPEATED.format(counted(again, "configurations"))
         for compiler in dict.fromkeys(split_compiler(text)[0] for text in study.compilers):
             try:
                 toolchain.find_tool(compiler)
@@ -238,6 +243,8 @@ class Microbenchmark:
                 done = {record["key"]: record["status"] for record in store.records()}
                 space = [(one, one.key(fingerprint)) for one in study.configurations()]
                 todo = [(one, key) for one, key in space if key not in done]
+                if again := study.repeated():
+                    logging.getLogger(__name__).warning(_REPEATED.format(counted(again, "configurations")))
                 failed = sum(done.get(key, "ok") != "ok" for _, key in space)
                 if failed:
                     text = f"{failed} configurations failed before and are not tried again: --retry (retry=True) does"

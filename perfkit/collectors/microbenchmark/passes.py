@@ -8,7 +8,7 @@ import subprocess
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,10 @@ from perfkit.collectors.microbenchmark.process import (
 )  # fmt: skip
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.study.parts import FENCE_ERROR
-from perfkit.study.study import Configuration, Study, fill
+from perfkit.study.study import RESERVED, Configuration, Study, fill
 
 _QUIET = 1.06  # of the quietest probe: as in clock.h
+_FEW_STEPS = 50  # of the counter: one is the tolerance of 2 % of so many
 _SENTINEL = 0.02  # by how much the cycles of what takes one may be off
 Task = tuple[Configuration, str]
 Note = Callable[[str, dict[str, Any]], None]
@@ -113,7 +114,8 @@ def measure_all(
 
 def _process(study: Study, threads: int, cpus: Sequence[int], harness: Path, folder: Path) -> MeasuringProcess:
     fifo = study.machine.scheduler == "fifo"
-    process = MeasuringProcess(harness, folder, cpus[:threads], threads, fifo, study.limits)
+    lists = study.assembly is not None
+    process = MeasuringProcess(harness, folder, cpus[:threads], threads, fifo, study.limits, lists=lists)
     process.start()
     if fifo and not process.is_fifo:
         reason = "machine state: the FIFO scheduling class was refused (it needs root); measuring without it"
@@ -139,7 +141,12 @@ def _experiments(
         if event not in counted:
             yield from _settled_event(study, process, replace(request, event=event))
     attempt = sum(each["event"] == "" for each in before)
-    yield _plain("", attempt, process.measure(request, study.time_limit))
+    got = process.measure(request, study.time_limit)
+    taken = RESERVED.union(one.values, built.static, (event.replace("-", "_") for event in study.events))
+    for name in got.reports:
+        if name in taken:
+            raise KernelError(f"PK_REPORT of {name!r}: the table has a column of that name already; name it otherwise")
+    yield _plain("", attempt, got)
     _commands(study.finalize, one)
 
 
@@ -158,6 +165,7 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
     return {
         "event": event, "attempt": attempt, "at": now(), "steps": got.steps, "reports": _nullable(got.reports),
         "sentinel": got.sentinel if math.isfinite(got.sentinel) else None,
+        "grain": asdict(got.grain) if got.grain is not None else None,
         "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
     }  # fmt: skip
@@ -224,23 +232,43 @@ def _row(
         judged = [judge_repetitions([run.event for run in _runs(each)], study.policy.tolerance) for each in tries]
         counts[event] = next((each.mean for each in judged if each.settled), judged[-1].mean)
     ends = [said.low, said.high, min(cycles, default=math.nan), max(cycles, default=math.nan)]
-    if study.executions == "apart":
-        ends = [end + error for end, error in zip(ends, _fence_errors(study, figures), strict=True)]
+    grain = chosen[0].get("grain")
+    error = _error(study, grain)
+    ends = [max(end + moved, 0.0) for end, moved in zip(ends, _moved(study, figures, error), strict=True)]
+    message = "; ".join(filter(None, (built.message, _short(grain, figures["cycles"]))))
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
-        one, key, status="ok", message=built.message, settled=said.settled, attempts=len(timing), passes=agreeing,
+        one, key, status="ok", message=message, settled=said.settled, attempts=len(timing), passes=agreeing,
         steps=chosen[0]["steps"], spread=said.spread, low=low, high=high,
-        cycles_low=cycles_low, cycles_high=cycles_high, cycles_apart=_mean(apart),
+        cycles_low=cycles_low, cycles_high=cycles_high, cycles_error=error, cycles_apart=_mean(apart),
         quiet=sum(run.quiet for run in runs) / tried if tried else math.nan,
         **figures, events=counts, reports=chosen[-1]["reports"], static=built.static, experiments=list(experiments),
     )  # fmt: skip
 
 
-def _fence_errors(study: Study, figures: Mapping[str, float]) -> list[float]:
-    """Return by how much the fence between executions may move the ends of the metric's interval and the cycles'."""
+def _error(study: Study, grain: Mapping[str, Any] | None) -> float:
+    """Return by how many cycles the readings of the clock, or the fence between executions, may move a row's figure."""
+    marks = grain is not None and grain["marks"]
+    step = grain["cycles"] if grain is not None and not marks else 0.0
+    return max(step, FENCE_ERROR if marks or study.executions == "apart" else 0.0)
+
+
+def _moved(study: Study, figures: Mapping[str, float], error: float) -> list[float]:
+    """Return by how much that many cycles may move the ends of the metric's interval and the cycles'."""
     cycles = figures["cycles"]
-    error = FENCE_ERROR * figures[study.policy.metric] / cycles if cycles else math.nan
-    return [-error, error, -FENCE_ERROR, FENCE_ERROR]
+    own = error * figures[study.policy.metric] / cycles if cycles else math.nan if error else 0.0
+    return [-own, own, -error, error]
+
+
+def _short(grain: Mapping[str, Any] | None, cycles: float) -> str:
+    """Say that a figure is readings of a clock whose steps are not small beside it; "" where they are."""
+    if grain is None or grain["marks"] or not cycles < _FEW_STEPS * grain["cycles"]:
+        return ""
+    return (
+        f"a window is shorter than {_FEW_STEPS} steps of this host's time stamp counter ({grain['ticks']:.0f} ticks, "
+        f"{grain['cycles']:.0f} cycles each): the figure is a mean of such readings, and its interval a step wider: "
+        "repeat the work"
+    )
 
 
 _FIGURES = ("tsc", "ns", "cycles", "spread", "low", "high", "cycles_low", "cycles_high", "cycles_apart", "quiet")

@@ -28,14 +28,19 @@ EVENTS = {
 
 
 _STARTS_WITHIN = 20  # seconds
+# How a kernel may end that got no memory: it used what it did not get, or gave up.
+_STARVED = ("SIGSEGV", "SIGBUS", "SIGABRT")
 # What may have led to a crash, by its signal.
 _HINTS = {
     "SIGXFSZ": "it wrote a file larger than the study's `limits` allow",
-    "SIGSEGV": "an access outside of its memory; a list of instructions runs many times in a row, so that a push, a "
-    "pop or an address that moves on runs out of it: undo it in the same list",
+    "SIGSEGV": "an access outside of its memory",
     "SIGILL": "an instruction that this processor does not have",
     "SIGFPE": "a division by zero, or a quotient too large for its register: set the operands first",
 }
+_MOVES_ON = (
+    "a list of instructions runs many times in a row, so that a push, a pop or an address that moves on runs out of "
+    "it: undo it in the same list"
+)
 
 
 @contextlib.contextmanager
@@ -76,6 +81,15 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Grain:
+    """The steps in which the time stamp counter advances: ticks, cycles; whether a region's own marks read it."""
+
+    ticks: float
+    cycles: float
+    marks: bool
+
+
+@dataclass(frozen=True)
 class Experiment:
     """The answer to one request.
 
@@ -92,6 +106,8 @@ class Experiment:
         never agreed.
     apart : float, optional
         Cycles of an execution that began when the one before had ended; NaN: unknown; None: so did those of the runs.
+    grain : Grain, optional
+        The steps of the counter, where the figures are sums of few readings of it.
     """
 
     steps: int
@@ -99,6 +115,7 @@ class Experiment:
     reports: dict[str, float]
     sentinel: float = math.nan
     apart: float | None = math.nan
+    grain: Grain | None = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +170,8 @@ class MeasuringProcess:
         Of address space and files.
     level : float
         What a step of the probe was seen to take on this core when quiet, in cycles; 0: unknown.
+    lists : bool
+        Whether what it runs are lists of instructions, which crash in their own ways.
     """
 
     def __init__(
@@ -164,10 +183,11 @@ class MeasuringProcess:
         fifo: bool = False,
         limits: Limits | None = None,
         level: float = 0.0,
+        lists: bool = False,
     ) -> None:
         self._program, self._folder, self._cpus = program.resolve(), folder, tuple(cpus)
         self._threads, self._fifo = threads, fifo
-        self._limits, self.level = limits or Limits(), level
+        self._limits, self.level, self._lists = limits or Limits(), level, lists
         self._objects: set[str] = set()
         self._child: subprocess.Popen[bytes] | None = None
         self._requests = self._answers = -1
@@ -246,6 +266,7 @@ class MeasuringProcess:
     def _read(self, request: Request, deadline: float, time_limit: float) -> Experiment:
         steps, runs, reports, sentinel = 0, [], {}, math.nan
         apart: float | None = math.nan
+        grain: Grain | None = None
         while True:
             line = self._line(deadline, time_limit)
             words = line.split(" ")
@@ -254,16 +275,18 @@ class MeasuringProcess:
                     steps = int(words[2])
                 elif words[0] == "run" and steps and len(words) == 9:
                     runs.append(_run(words))
-                elif words[0] == "report" and steps and len(words) == 3:
-                    reports[words[1]] = float(words[2])
+                elif words[0] == "report" and steps and len(words) > 2:
+                    reports[" ".join(words[1:-1])] = float(words[-1])
                 elif words[0] == "apart" and steps and len(words) == 2:
                     apart = None if words[1] == "same" else float(words[1])
+                elif words[0] == "grain" and steps and len(words) == 4:
+                    grain = Grain(float(words[1]), float(words[2]), words[3] == "1")
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])
                     self.level = min(level, self.level) if self.level > 0 else level
                 elif words == ["end", request.variant] and len(runs) == request.repetitions:
                     _check(reports)
-                    return Experiment(steps, tuple(runs), reports, sentinel, apart)
+                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain)
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
                 elif words[0] == "error":
@@ -298,8 +321,12 @@ class MeasuringProcess:
             name = f"signal {-status}"
             with contextlib.suppress(ValueError):
                 name = signal.Signals(-status).name
-            hint = _HINTS.get(name, "")
-            return f"the kernel crashed: {name}{hint and f' ({hint})'}"
+            hints = [_HINTS[name]] if name in _HINTS else []
+            if name == "SIGSEGV" and self._lists:
+                hints.append(_MOVES_ON)
+            if name in _STARVED and self._limits.memory:
+                hints.append(f"or memory that the study's `limits` did not give it: {self._limits.memory:,} bytes")
+            return f"the kernel crashed: {name}" + (f" ({'; '.join(hints)})" if hints else "")
         return f"the kernel ended the measuring process with exit status {status}"
 
     def close(self) -> None:
@@ -339,6 +366,12 @@ def _run(words: Sequence[str]) -> Run:
 
 
 def _check(reports: dict[str, float]) -> None:
+    """Refuse names that could be no column, and values that say nothing."""
     for name, value in reports.items():
-        if not name.isidentifier() or math.isinf(value):
-            raise ValueError(name)
+        if not name.isidentifier():
+            spaces = ", without spaces" if " " in name else ""
+            raise KernelError(
+                f"PK_REPORT of {name!r}: a name consists of letters, digits and _, no digit first{spaces}"
+            )
+        if math.isinf(value):
+            raise KernelError(f"PK_REPORT of {name!r}: the value is infinite")

@@ -164,6 +164,41 @@ PK_REGION {
     assert runs.table.loc[runs.table["status"] == "failed", "tsc"].isna().all()
 
 
+def test_a_report_that_cannot_be_a_column_fails_its_row_alone():
+    kernel = """
+PK_REGION {
+    PK_KEEP(step);
+    PK_REPORT(N == 1 ? "cycles" : N == 2 ? "N" : N == 3 ? "a b" : N == 4 ? "a-b" : N == 5 ? "" : N == 6 ? "page_faults"
+              : N == 7 ? "mix_imul" : "cycle", 42);
+}"""
+    study = Study(kernel, {"N": list(range(1, 9))}, policy=QUICK, events=["page-faults"])
+    table = Microbenchmark().collect(study).table.set_index("N")
+    assert (table.loc[[7, 8], "status"] == "ok").all()
+    assert table.loc[8, "cycle"] == 42
+    for n, name in {1: "cycles", 2: "N", 6: "page_faults"}.items():
+        assert table.loc[n, "message"] == (
+            f"PK_REPORT of '{name}': the table has a column of that name already; name it otherwise"
+        )
+    allowed = "a name consists of letters, digits and _, no digit first"
+    assert table.loc[3, "message"] == f"PK_REPORT of 'a b': {allowed}, without spaces"
+    assert table.loc[4, "message"] == f"PK_REPORT of 'a-b': {allowed}"
+    assert table.loc[5, "message"] == f"PK_REPORT of '': {allowed}"
+
+
+def test_a_crash_is_explained_by_what_was_run():
+    null = "PK_REGION { *(volatile int *)(N - N) = 1; }"
+    plain, limited = (
+        Microbenchmark().collect(Study(null, {"N": [1]}, policy=QUICK, **more)).table["message"].iloc[0]
+        for more in ({}, {"limits": {"memory": "500 MiB"}})
+    )
+    assert plain == "the kernel crashed: SIGSEGV (an access outside of its memory)"
+    assert limited.endswith("or memory that the study's `limits` did not give it: 524,288,000 bytes)")
+    pushes = Study(assembly={"instructions": ["push %rax"]}, policy=QUICK)
+    told = Microbenchmark().collect(pushes).table["message"].iloc[0]
+    assert "a list of instructions runs many times in a row" in told
+    assert "limits" not in told
+
+
 def test_a_variant_that_does_not_compile_shows_the_compilers_message():
     kernel = "PK_REGION {\n#if N == 3\n    int x = undeclared_name;\n#endif\n    PK_KEEP(step);\n}"
     runs = Microbenchmark().collect(Study(kernel, {"N": list(range(8))}, policy=QUICK))
@@ -250,6 +285,39 @@ def test_marks_inside_a_region_time_only_what_lies_between():
     row = runs.table.iloc[0]
     assert row["settled"], f"the machine is busy: {row['quiet']:.3%} of the samples were quiet, spread {row['spread']}"
     assert row["cycles"] == pytest.approx(1000, rel=0.05)  # without the 3000 before
+
+
+def test_what_marks_take_is_not_in_the_figure():
+    """Chains of 3 cycles per multiplication (5 on small cores) between marks, from one on: within 3 cycles."""
+    kernel = """
+#define TEXT(x) #x
+#define TIMES(n) ".rept " TEXT(n) "\\n\\timul %0, %0\\n\\t.endr"
+PK_REGION {
+    unsigned long x = 3;
+    __asm__ volatile(TIMES(BEFORE) : "+r"(x));
+    PK_BEGIN; __asm__ volatile(TIMES(N) : "+r"(x)); PK_END;
+    if (TWICE) { PK_BEGIN; __asm__ volatile(TIMES(N) : "+r"(x)); PK_END; }
+}"""
+    several = {"N": [1, 10, 50, 100, 1000], "BEFORE": [20, 100], "TWICE": [0, 1]}
+    table = Microbenchmark().collect(Study(kernel, several)).table
+    assert (table["status"] == "ok").all()
+    times = 1 + table["TWICE"]
+    link = 3 if table["cycles"].max() < 8000 else 5
+    off = (table["cycles"] / times - link * table["N"]).abs()
+    assert off.max() <= 3, off[off > 3].to_string() + table[["N", "BEFORE", "TWICE", "cycles", "quiet"]].to_string()
+    assert (table["cycles_low"].dropna() <= table["cycles"] - 2).all()
+
+
+def test_a_configuration_that_is_given_twice_is_measured_once_and_told(tmp_path, caplog):
+    study = Study(KERNEL, {"M": [4, 8], "N": "[4, M]"}, policy=QUICK)
+    again = "1 configuration given again"
+    assert again in Microbenchmark().plan(study).faults[0]
+    runs = Microbenchmark(folder=tmp_path / "s").collect(study)
+    assert again in caplog.text
+    assert runs.table["N"].tolist() == [4, 4, 8]
+    assert StudyRuns.from_folder(tmp_path / "s").table["N"].tolist() == [4, 4, 8]
+    caplog.clear()
+    assert len(Microbenchmark(folder=tmp_path / "s").collect(study).table) == 3
 
 
 def test_rows_that_never_settle_are_kept_and_marked():

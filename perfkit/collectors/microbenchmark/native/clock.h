@@ -18,6 +18,8 @@
 #define SLOWEST_QUIET 1.65
 
 static uint64_t clock_overhead, time_overhead;
+/* Ticks by which the counter advances, and a tick's nanoseconds. */
+static double clock_step = 1, tick_ns = 1;
 /* What a chain takes beside its links, and the counter's reading beside its least: some 40 of 4,032 cycles on a Zen 5. */
 static double chain_excess = 0;
 static double link_cycles = 3, quiet_level = 1e9, known_level = 0; /* cycles of a probe's step */
@@ -86,6 +88,16 @@ static double tenth(double *values, int n) {
     qsort(values, (size_t)n, sizeof *values, by_value);
     return values[n / 10];
 }
+/* What is one reading of a counter that advances in steps is a step off either way: the mean of what lies within a step
+   (`grain`) of the 10th percentile. Without steps (0) the percentile itself. */
+static double about_tenth(double *values, int n, double grain) {
+    double around = tenth(values, n), sum = 0;
+    int taken = 0;
+    if (!(grain > 0)) return around;
+    for (int i = 0; i < n; i++)
+        if (values[i] >= around - grain && values[i] <= around + grain) sum += values[i], taken++;
+    return sum / taken;
+}
 static int agree(uint64_t a, uint64_t b) { return (a > b ? (double)a / (double)b : (double)b / (double)a) <= 1.02; }
 
 /* What stands before and after a window. */
@@ -136,9 +148,12 @@ static int is_quiet(double level) { return level <= quiet_level * QUIET && level
 
 /* Cycles of a chain beside its links: two chains against one of twice the length, the mean of the middle half. */
 static double excess(void) {
-    double found[300], sum = 0;
+    static double found[2000]; /* of a counter with steps one reading is off by a hundredth of a chain */
+    double sum = 0;
     int n = 0;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 2000; i++) {
+        uint64_t turns = (uint64_t)i % 127 + 1; /* so that readings begin at every part of a step */
+        __asm__ volatile("1:\n\tdec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
         uint64_t before = chain(), twice = chain_of(2 * LINKS / 64), after = chain();
         if (agree(before, after) && agree(before + after, twice))
             found[n++] = ((double)(before + after) - (double)twice) / ((double)twice - (double)(before + after) / 2);
@@ -149,7 +164,31 @@ static double excess(void) {
     return sum / (n - n / 4 - n / 4) * link_cycles * LINKS;
 }
 
+/* The counter's step: loops of 1 to 300 turns take every number of ticks, or groups of numbers that lie a step apart
+   (26 in a guest of a Zen 5, whose readings are multiples of 10 ns, with one tick of error). */
+static double step_of_the_clock(void) {
+    static unsigned counts[2048];
+    int groups = 0, first = 0, last = 0, before = -10;
+    for (int i = 0; i < 12000; i++) {
+        uint64_t turns = (uint64_t)i % 300 + 1, begin = ticks_before(), took;
+        __asm__ volatile("1:\n\tdec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
+        took = ticks_after() - begin;
+        if (took < 2048) counts[took]++;
+    }
+    for (int i = 0; i < 2048; i++) {
+        if (counts[i] < 8) continue;
+        if (i - before > 3) {
+            if (!groups++) first = i;
+            last = i;
+        }
+        before = i;
+    }
+    return groups > 3 ? (double)(last - first) / (groups - 1) : 1;
+}
+
 static void calibrate(double level) {
+    uint64_t start_ns = nanoseconds(), start = ticks_before();
+    clock_step = step_of_the_clock();
     uint64_t least = UINT64_MAX, least_ns = UINT64_MAX;
     for (int i = 0; i < 2000; i++) {
         uint64_t begin = ticks_before(), took = ticks_after() - begin;
@@ -178,6 +217,7 @@ static void calibrate(double level) {
         mark before = mark_before(), after = mark_after();
         probe_level(before, after);
     }
+    tick_ns = (double)(nanoseconds() - start_ns) / (double)(ticks_before() - start);
 }
 /* The sentinel's cycles per turn, 1 wherever the clock is right: the median of three moments beside no busy
    neighbour; NaN if none was found. */

@@ -6,7 +6,8 @@
      request: object variant repetitions windows steps warmup cold memory huge threads apart event_type event_config
      answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried quiet level",
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
-              "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
+              "grain ticks cycles marks" (of figures that are few readings of a counter that advances in steps; marks: 1
+              where the region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
    How a window is timed in cycles, and which windows count: clock.h and docs/studies.md. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,11 +26,6 @@
 #include "clock.h"
 
 static FILE *answers;
-#include "program.h"
-
-#define LARGEST 10000
-#define TARGET_TICKS 8000
-#define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
 
 static int open_event(unsigned type, unsigned long long config) {
     struct perf_event_attr attributes;
@@ -43,9 +39,46 @@ static int open_event(unsigned type, unsigned long long config) {
     attributes.exclude_hv = 1;
     return (int)syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0);
 }
+/* The count so far. What is counted is the difference of two: a reset leaves what an inherited counter collected from
+   the threads and processes that have ended. */
+static double event_count(int counter) {
+    uint64_t count = 0;
+    return read(counter, &count, sizeof count) == (ssize_t)sizeof count ? (double)count : 0.0 / 0.0;
+}
+static double event_begins(int counter) {
+    double before = event_count(counter);
+    ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
+    return before;
+}
+static double event_ends(int counter, double before) {
+    ioctl(counter, PERF_EVENT_IOC_DISABLE, 0);
+    return event_count(counter) - before;
+}
+
+/* A known chain, timed as kernels and programs are, tells what their marks take. */
+#define KNOWN 40
+#define CHAINS_KNOWN 2000
+static inline void known_chain(void) { __asm__ volatile(".rept 40\n\timul %%eax, %%eax\n\t.endr" : : : "eax", "cc"); }
+/* Another time before each, so that readings begin at every part of the counter's step. */
+static inline void before_known(long turn) {
+    uint64_t turns = (uint64_t)turn % 43 + 1;
+    __asm__ volatile("1:\n\timul %%eax, %%eax\n\tdec %0\n\tjnz 1b" : "+r"(turns) : : "eax", "cc");
+}
+/* By how many ticks a figure that is the sum of some readings may be off; 0 where the counter has no steps. */
+static double grain_of(double readings) {
+    double whole = readings > 1 ? readings : 1, root = 1;
+    for (int i = 0; i < 40; i++) root = (root + whole / root) / 2;
+    return clock_step > 2 ? (1.05 * clock_step + 1) * root : 0;
+}
+
+#include "program.h"
+
+#define LARGEST 10000
+#define TARGET_TICKS 8000
+#define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
 
 typedef void (*variant_function)(pk_context *);
-typedef struct { double tsc, ns, cycles, event, level; int steady, quiet; } window;
+typedef struct { double tsc, ns, cycles, event, level, rate, readings; int steady, quiet; } window;
 
 static void flush(variant_function own, pk_context *pk) {
     if (own)
@@ -100,6 +133,11 @@ static void calibrate_fence(void) {
     if (fence_cycles < 0) fence_cycles = 0;
 }
 
+/* Cycles that a pair of marks inside a region, and the readings around a window of one execution, add to what lies between
+   them; subtracted once all is calibrated. */
+static double marks_cycles, window_cycles;
+static int exact;
+
 static void once(variant_function run, variant_function own_flush, pk_context *pk, int warmup, int cold, int counter, window *out) {
     long steps = pk->steps;
     if (!cold)
@@ -111,19 +149,11 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     pk->ticks = 0;
     pk->marked = 0;
     mark before = mark_before();
-    if (counter >= 0) {
-        ioctl(counter, PERF_EVENT_IOC_RESET, 0);
-        ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
-    }
+    double count = counter >= 0 ? event_begins(counter) : 0;
     uint64_t begin_ns = nanoseconds(), begin = ticks_before();
     run(pk);
     uint64_t ticks = ticks_after() - begin, took_ns = nanoseconds() - begin_ns;
-    out->event = 0.0 / 0.0;
-    if (counter >= 0) {
-        uint64_t count = 0;
-        ioctl(counter, PERF_EVENT_IOC_DISABLE, 0);
-        if (read(counter, &count, sizeof count) == (ssize_t)sizeof count) out->event = (double)count / (double)steps;
-    }
+    out->event = counter >= 0 ? event_ends(counter, count) / (double)steps : 0.0 / 0.0;
     mark after = mark_after();
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
@@ -132,25 +162,59 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
         out->ns *= tsc > 0 ? inside / tsc : 0;
         tsc = inside;
     }
+    out->rate = cycles_a_tick(before, after);
+    out->readings = pk->marked ? (double)pk->marked / (double)steps : steps == 1;
     if (pk->marked) { /* the region marked a part of itself: its ticks count, and wall time in proportion */
-        double inside = (double)pk->ticks - (double)pk->marked * (double)clock_overhead;
+        double inside = (double)pk->ticks - (double)pk->marked * ((double)clock_overhead + (exact ? marks_cycles / out->rate : 0));
         out->ns *= tsc > 0 ? inside / tsc : 0;
         tsc = inside;
+    } else if (steps == 1 && exact) {
+        tsc -= window_cycles / out->rate;
+        out->ns = tsc * tick_ns;
     }
-    if (tsc < 0) tsc = 0;
-    if (out->ns < 0) out->ns = 0;
     out->tsc = tsc / (double)steps;
-    out->cycles = tsc * cycles_a_tick(before, after) / (double)steps;
+    out->cycles = tsc * out->rate / (double)steps;
     out->level = probe_level(before, after);
     out->steady = is_steady(before, after);
+}
+
+static void known_marked(pk_context *pk) {
+    for (long step = 0; step < pk->steps; step++) {
+        before_known(step);
+        PK_BEGIN;
+        known_chain();
+        PK_END;
+    }
+}
+static void known_alone(pk_context *pk) {
+    (void)pk;
+    known_chain();
+}
+/* Cycles of a known kernel's execution beside its chain; what was known before where the core is busy. */
+static double beside_the_chain(variant_function known, long steps, double before) {
+    static double found[CHAINS_KNOWN];
+    pk_context pk = {.steps = steps};
+    window one = {0};
+    int n = 0, was_fenced = fenced, most = CHAINS_KNOWN / (steps > 1 ? 10 : 1);
+    fenced = exact = 0;
+    for (int i = 0; i < most; i++) {
+        before_known(i);
+        once(known, NULL, &pk, 1, 0, -1, &one);
+        if (one.steady && is_quiet(one.level)) found[n++] = one.cycles;
+    }
+    fenced = was_fenced;
+    return n < most / 20 ? before : about_tenth(found, n, grain_of(1) * one.rate) - KNOWN * link_cycles;
 }
 
 /* One window of a whole program; an execution is a run of main(). */
 static const char *program_window_of(int (*program)(char **), int counter, window *out) {
     program_window one = {0};
-    const char *fault = program_once(program, counter, &one);
+    const char *fault = program_once(program, counter >= 0, &one);
     if (one.steady) learn(one.level);
-    out->tsc = one.ticks, out->ns = one.ns, out->cycles = one.cycles, out->level = one.level, out->steady = one.steady;
+    out->tsc = one.ticks - one.pairs * program_cycles / (one.rate > 0 ? one.rate : 1);
+    out->ns = one.ns - one.pairs * program_ns;
+    out->cycles = one.cycles - one.pairs * program_cycles;
+    out->level = one.level, out->steady = one.steady, out->rate = one.rate, out->readings = one.pairs;
     out->event = counter >= 0 ? one.event : 0.0 / 0.0;
     return fault;
 }
@@ -183,20 +247,25 @@ static void take(windows_of *all, const window *one) {
     all->event[all->n] = one->event, all->level[all->n] = one->level;
     all->n++;
 }
-/* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. */
-static void answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried) {
+static double above_nothing(double value) { return value < 0 ? 0 : value; }
+/* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
+static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
     windows_of *used = quiet->n ? quiet : steady->n ? steady : any;
     int kept = used == any ? 0 : used->n, calm = used == quiet ? quiet->n : 0;
-    double cycles = kept ? tenth(used->cycles, kept) : 0.0 / 0.0, event = kept ? tenth(used->event, kept) : 0.0 / 0.0;
-    fprintf(answers, "run %.17g %.17g %.17g %.17g %d %d %d %.6g\n", tenth(used->tsc, used->n), tenth(used->ns, used->n), cycles, event,
-            kept, tried, calm, tenth(used->level, used->n));
+    double grain = last->readings > 0 ? grain_of(last->readings) : 0;
+    double cycles = kept ? about_tenth(used->cycles, kept, grain * last->rate) : 0.0 / 0.0;
+    double event = kept ? tenth(used->event, kept) : 0.0 / 0.0;
+    fprintf(answers, "run %.17g %.17g %.17g %.17g %d %d %d %.6g\n", above_nothing(about_tenth(used->tsc, used->n, grain)),
+            above_nothing(about_tenth(used->ns, used->n, grain * tick_ns)), above_nothing(cycles), event, kept, tried, calm,
+            tenth(used->level, used->n));
     fflush(answers);
+    return cycles;
 }
 
 /* Windows until enough lay beside no busy neighbour; returns how many there were. */
 typedef struct { variant_function run, own_flush; int (*program)(char **); int windows, warmup, cold, counter; } timed;
 static windows_of any, steady, quiet;
-static int windows_of_run(const timed *what, pk_context *pk, const char **fault) {
+static int windows_of_run(const timed *what, pk_context *pk, window *last, const char **fault) {
     int tried = 0, most = 4 * what->windows;
     any.n = steady.n = quiet.n = 0;
     while (quiet.n < what->windows && tried < most) {
@@ -215,6 +284,7 @@ static int windows_of_run(const timed *what, pk_context *pk, const char **fault)
             most = what->windows;
             if (whole * what->windows > LONGEST_RUN) most = LONGEST_RUN / whole < 1 ? 1 : (int)(LONGEST_RUN / whole);
         }
+        *last = one;
         take(&any, &one);
         if (one.steady) {
             take(&steady, &one);
@@ -230,7 +300,8 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
     if (!set_fences(fences, 1)) { fprintf(answers, "apart nan\n"); return; }
     calibrate_fence();
     fenced = 1;
-    windows_of_run(what, pk, &fault);
+    window last;
+    windows_of_run(what, pk, &last, &fault);
     fenced = 0;
     set_fences(fences, 0);
     windows_of *used = quiet.n ? &quiet : &steady;
@@ -258,6 +329,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         fprintf(answers, "error no counter: %s\n", strerror(errno));
         goto done;
     }
+    program_event_type = (unsigned)event_type, program_event_config = event_config;
     if (apart) calibrate_fence();
     fenced = apart && set_fences(fences, 1) > 0;
     if (apart && !fenced) { fprintf(answers, "error no fence could be put between the executions of the region\n"); goto close; }
@@ -268,12 +340,14 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     pk.threads = threads;
     pk.steps = 1;
     if (!program && setup) setup(&pk);
-    window one;
+    window one = {0};
+    exact = 0;
     if (program)
         pk.steps = 1;
-    else if (steps > 0)
+    else if (steps > 0) {
         pk.steps = steps;
-    else {
+        once(run, own_flush, &pk, 0, cold, -1, &one); /* tells whether the region has marks */
+    } else {
         once(run, own_flush, &pk, 1, cold, -1, &one);
         for (;;) { /* as many executions as fill a short window: long windows catch interrupts and frequency changes */
             once(run, own_flush, &pk, 0, cold, -1, &one);
@@ -282,14 +356,22 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         }
     }
     fprintf(answers, "begin %s %ld %llu\n", variant, pk.steps, (unsigned long long)clock_overhead);
+    if (program && !program_cycles && ready_window()) calibrate_program();
+    if (!program && pk.marked && !marks_cycles) marks_cycles = beside_the_chain(known_marked, 50, marks_cycles);
+    if (!program && !pk.marked && pk.steps == 1 && !window_cycles) window_cycles = beside_the_chain(known_alone, 1, window_cycles);
+    exact = 1;
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
-        int tried = windows_of_run(&what, &pk, &fault);
+        int tried = windows_of_run(&what, &pk, &one, &fault);
+        double cycles = *fault ? 0 : answer(&any, &steady, &quiet, tried, &one);
+        if (program && !*fault && cycles < 2) fault = "the program's region takes less than 2 cycles, which no reading of the clock tells from "
+                                                      "nothing: repeat its work, and keep the compiler from removing it";
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
-        answer(&any, &steady, &quiet, tried);
     }
+    if (one.readings > 0 && clock_step > 2)
+        fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
     if (counter < 0) answer_apart(&what, &pk, fences);
     for (int i = 0; i < pk.reports; i++) fprintf(answers, "report %s %.17g\n", pk.report[i].name, pk.report[i].value);
     double again = sentinel();
