@@ -315,9 +315,11 @@ class _Inquiry:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
         before = _waiting(found), _throwing(found, self.target.program)
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
+        # A function that was found by what it calls has no samples of its own, and how much it has is not known.
+        share = hot.share if found and (hot.samples or self.asked) else None
         answer = Diagnosis(
             program=self.target.subject.name, function=hot.name, symbol=hot.symbol, file=hot.path, chosen=reason,
-            candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found and (hot.samples or self.asked) else None,
+            candidates=found.functions[:10] if found else (), profiled=_how(found), share=share,
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
             first=". ".join(filter(None, (*before, team.first if team is not None else "", called))),
