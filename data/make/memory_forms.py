@@ -7,7 +7,7 @@ That is wrong where a load does the work (broadcasts), where one leaves an opera
 where nothing crosses from the integer units (conversions). Beside three shuffles, which all four vector pipes of Zen 5
 take, a form without a vector operation takes .75 cycles in all, and a quarter more for each operation that it has. What
 differs by more than 8 % belongs into perfkit/machine/cores/corrections. Divisions and roots are left out: they depend
-on their values. Needs a host of that core; some two minutes; the same command goes on where it was stopped.
+on their values. Needs a host of that core; some two minutes; the same command resumes where it stopped.
 """
 
 import argparse

@@ -41,7 +41,7 @@ class Standing:
     files: frozenset[int]  # where they are loaded
 
 
-def standing(program: ElfFile) -> Standing:
+def held_before(program: ElfFile) -> Standing:
     """Return what the libraries of this process have of the variables that a program copies, before it is loaded."""
     sizes = {symbol.name: symbol.size for symbol in program.copied}
     pointers: list[tuple[int, str, int]] = []
