@@ -495,3 +495,21 @@ def test_what_a_kernel_leaves_in_registers_does_not_slow_the_probe():
     raw = Microbenchmark().collect(Study(LEFT, {"LEFT": [0, 5]}, policy=policy)).raw
     zeros, small = (raw.loc[raw["key"] == key, "level"].min() for key in raw["key"].unique())
     assert small == pytest.approx(zeros, rel=0.1)
+
+
+REPORTS = """
+PK_REGION {
+    char name[48];
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, N < 20 ? "r%d" : "r_of_many_more_letters_than_fit%d", i);
+        PK_REPORT(name, i);
+    }
+}"""
+
+
+def test_reports_for_which_a_row_has_no_room_fail_it():
+    table = Microbenchmark().collect(Study(REPORTS, {"N": [16, 17, 20]}, policy=QUICK)).table.set_index("N")
+    assert table.loc[16, "status"] == "ok"
+    assert table.loc[16, "r15"] == 15
+    assert "r16...: a row holds 16 reports of at most 31 letters" in table.loc[17, "message"]
+    assert "a row holds 16 reports of at most 31 letters" in table.loc[20, "message"]

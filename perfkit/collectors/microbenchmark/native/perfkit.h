@@ -17,6 +17,7 @@ typedef struct pk_context {
     long marked;
     int reports;
     struct { char name[32]; double value; } report[16];
+    char lost[48];       /* a report that has no room */
 } pk_context;
 
 #ifdef __cplusplus
@@ -74,8 +75,14 @@ static inline uint64_t pk_now(void) {
 /* A figure of the kernel's own, e.g. the bytes it moved: becomes a column. */
 static inline __attribute__((unused)) void pk_report(pk_context *pk, const char *name, double value) {
     if (pk->reports < 16) {
-        snprintf(pk->report[pk->reports].name, sizeof pk->report[0].name, "%s", name);
+        if (snprintf(pk->report[pk->reports].name, sizeof pk->report[0].name, "%s", name) >= (int)sizeof pk->report[0].name)
+            snprintf(pk->lost, sizeof pk->lost, "%s", name);
         pk->report[pk->reports++].value = value;
+    } else if (pk->reports < 64) { /* those of later executions are the same again; looked at for a while only, for it takes time */
+        int known = 0;
+        for (int i = 0; i < 16 && !known; i++) known = !strcmp(pk->report[i].name, name);
+        if (!known) snprintf(pk->lost, sizeof pk->lost, "%s", name);
+        pk->reports++;
     }
 }
 /* Whole programs: what lies between is timed. */
