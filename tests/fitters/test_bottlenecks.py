@@ -21,6 +21,7 @@ from perfkit.fitters.bottlenecks.features import (
     ruled_out,
 )
 from perfkit.fitters.bottlenecks.forest import Forest, learn
+from perfkit.fitters.bottlenecks.model import rates_of
 from perfkit.fitters.bottlenecks.names import event_map, map_table, matched
 from perfkit.machine.classes import CLASSES, classes_of
 from tests.simulators.assembled import loop, needs_assembler
@@ -171,6 +172,20 @@ def test_the_cycles_of_any_divider_are_those_of_all():
         assert not found.next_events["resource"].eq("dividers").any()
         none = model.explain(counted({name: 0.0, "uops_retired.slots": 0.3, "branch-misses": 0.0}))
         assert none.of("mine").set_index("resource").loc["dividers", "probability"] == 0.0
+
+
+@pytest.mark.parametrize(("core", "event"), [("skylake_x", "mem_inst_retired.all_loads"), ("zen4", "L1-dcache-loads")])
+def test_an_event_that_stands_for_several_serves_all_of_them(core, event):
+    """All loads retire, and ask L1: the class of L1's latency was never told, and asked for the event again."""
+    model = pk.Bottlenecks.load(core)
+    samples = counted({event: 0.25, "branch-misses": 0.0})
+    names = matched(samples.events, simulated=False, vendor=model.core.vendor)
+    twice = {one.simulated for one in names if one.real == event}
+    assert len(twice) > 1
+    rates = rates_of(samples, names, ["run"])
+    assert (rates[sorted(twice)] == 0.25).all(axis=None)
+    asked = model.explain(samples).next_events.to_string().casefold()
+    assert event.casefold() not in asked
 
 
 @pytest.mark.parametrize(

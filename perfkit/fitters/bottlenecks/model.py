@@ -193,11 +193,13 @@ def _arrays(rates: pd.DataFrame) -> Rates:
 def rates_of(samples: Samples, names: tuple[Named, ...], by: list[str]) -> pd.DataFrame:
     """Return counts per cycle, each over the time in which the event was counted; columns: simulated events."""
     table = samples.table
-    wanted = {one.real: one.simulated for one in names}
-    chosen = table[table["event"].isin(list(wanted)) & table["count"].notna() & (table["time"] > 0)]
+    chosen = table[table["event"].isin([one.real for one in names]) & table["count"].notna() & (table["time"] > 0)]
     keys = [chosen[key] for key in by]
     sums = chosen.groupby([*keys, chosen["event"].astype(str)], observed=True)[["count", "time"]].sum()
-    rates = (sums["count"] / sums["time"]).unstack("event").rename(columns=wanted)
+    of_real = (sums["count"] / sums["time"]).unstack("event")
+    # One real event may stand for several simulated ones: all loads retire, and ask L1.
+    known = {one.simulated: of_real[one.real] for one in names if one.real in of_real}
+    rates = pd.DataFrame(known, index=of_real.index)
     every = table[by].drop_duplicates()
     index = pd.MultiIndex.from_frame(every) if len(by) > 1 else pd.Index(every[by[0]].astype(str), name=by[0])
     rates.index = rates.index if len(by) > 1 else rates.index.astype(str)
