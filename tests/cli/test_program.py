@@ -105,7 +105,7 @@ def test_a_closed_stream_is_one_that_nobody_reads(command, closed, tmp_path):
     if command.startswith("gate") and not shutil.which("gcc"):
         pytest.skip("no gcc on this machine")
     (tmp_path / "k.c").write_text("long f(long n) { long s = 0; while (n--) s += n; return s; }\n")
-    done = shell(f"cd {tmp_path} && PYTHONPATH={ROOT} perfkit {command} {closed}")
+    done = shell(f"cd {tmp_path} && PYTHONPATH='{ROOT}' perfkit {command} {closed}")
     assert done.returncode == 0, done.stderr
     assert "2>" in closed or "fault" not in done.stderr
     assert command.startswith("diff") or (tmp_path / "perfkit-baselines.json").exists()

@@ -10,6 +10,7 @@ import pytest
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.fitters.bottlenecks.features import (
+    CAPACITIES,
     NAMES,
     PORTS,
     RULES,
@@ -401,3 +402,13 @@ def test_where_the_divider_is_a_port_the_evidence_says_so(core, apart):
     first = found.of("mine").iloc[0]
     assert first["resource"] == ("dividers" if apart else "vector units")
     assert ("no divider apart" in first["evidence"]) is not apart
+
+
+def test_what_is_full_is_used_and_something_is_always_left():
+    """A stream that L3's prefetchers keep up with: no hit, no wait, and its bandwidth full."""
+    names = tuple(CLASSES)
+    x = np.zeros((2, len(NAMES)), dtype=np.float32)
+    x[0, NAMES.index(CAPACITIES["L3"])] = 1.0
+    out = ruled_out(x, names)
+    assert [name for name, gone in zip(names, out[0], strict=True) if not gone] == ["L3"]
+    assert not out[1].any()

@@ -181,7 +181,9 @@ def run(path: Path, out: Path, parameters: dict[str, Any]) -> Any:
 
 def texts(executed: Any) -> str:
     outputs = [o for cell in executed.cells for o in cell.get("outputs", [])]
-    plain = [o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs]
+    plain = [
+        o.get("text") or "".join(o.get("data", {}).get(k, "") for k in ("text/plain", "text/html")) for o in outputs
+    ]
     return "\n".join("".join(p) for p in plain)
 
 

@@ -277,7 +277,8 @@ def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool
 
     Those of which a row uses nothing, by events that were all counted; and, where a capacity is full (`CAPACITIES`),
     all classes of which none is: a program that uses 95 % of the memory's bandwidth is no more than 5 % faster with
-    anything else.
+    anything else. What is full is used, whatever its other events say (a prefetcher may leave no hit and no wait in
+    L3); and where nothing is left, nothing is ruled out.
     """
     found, full = (np.zeros((len(x), len(names)), dtype=np.bool_) for _ in range(2))
     for k, name in enumerate(names):
@@ -285,7 +286,8 @@ def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool
         found[:, k] = (mine < _UNUSED).all(axis=1) & (mine >= 0).any(axis=1)
         if name in CAPACITIES:
             full[:, k] = _is_full(x[:, NAMES.index(CAPACITIES[name])])
-    return found | (full.any(axis=1, keepdims=True) & ~full)
+    out = (found | full.any(axis=1, keepdims=True)) & ~full
+    return np.asarray(out & ~out.all(axis=1, keepdims=True))
 
 
 def is_full(name: str, shares: Mapping[str, NDArray[np.float64]], row: int) -> bool:
