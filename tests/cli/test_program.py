@@ -137,6 +137,26 @@ def test_ctrl_c_within_what_llvm_calls_back_is_not_forgotten():
     assert (done.returncode, done.stderr) == (130, "")
 
 
+def test_ctrl_c_while_something_is_deleted_is_not_forgotten():
+    """A KeyboardInterrupt in __del__ is printed and dropped, too: one in llvmlite's was."""
+    code = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from perfkit.cli import main as cli\n"
+        "from perfkit.cli.main import _have_interrupts_end_quietly\n"
+        "_have_interrupts_end_quietly()\n"
+        "class Held:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        for _ in range(99): pass\n"
+        "held = Held()\n"
+        "del held\n"
+        "try:\n    time.sleep(20)\nexcept KeyboardInterrupt:\n    raise SystemExit(130)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=15)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_ctrl_c_at_any_moment_is_quiet():
     """Real signals, from when perfkit's own code has begun; before that, it is Python's start that they meet."""
     listen = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
