@@ -13,12 +13,12 @@ on their values. Needs a host of that core; some two minutes; the same command r
 import argparse
 import csv
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import perfkit as pk
-from perfkit.collectors.host.code import flags, iced
+from perfkit.collectors.host.code import flags, processor
+from perfkit.collectors.tracer.clone import encoded
 from perfkit.collectors.whole_core.bodies import repeated
 from perfkit.collectors.whole_core.candidates import memory_forms
 from perfkit.collectors.whole_core.checkpoint import Checkpoint
@@ -28,6 +28,7 @@ from perfkit.machine.instruction_tables import InstructionTables
 SHUFFLES = ("VEX_VUNPCKLPD_XMM_XMM_XMMM128", 3)
 OFF = 0.08
 LONGEST = 4096  # bytes of a block that is simulated
+PARTIAL = Path(__file__).parents[2] / "perfkit-out" / "memory-forms.partial"
 
 
 def candidates(core: pk.Microarchitecture) -> list[str]:
@@ -37,20 +38,15 @@ def candidates(core: pk.Microarchitecture) -> list[str]:
     return [form for form in found if "DIV" not in form and "SQRT" not in form]
 
 
-def encoded(body: list) -> str:
-    """Return instructions in hexadecimal digits."""
-    encoder = iced().Encoder(64)
-    address = 0x1000
-    for instruction in body:
-        address += encoder.encode(instruction, address)
-    return encoder.take_buffer().hex()
+def code(figure: Timing) -> str:
+    """Return a mixture's instructions in hexadecimal digits."""
+    return encoded(repeated(figure.counts)[0], 0x1000).hex()
 
 
 def simulated(core: pk.Microarchitecture, figures: list[Timing]) -> list[float]:
     """Return the cycles of each mixture on the core."""
-    bodies = [repeated(figure.counts) for figure in figures]
-    found = pk.Gus(core).blocks([encoded(body) for body, _ in bodies]).to_frame()["unrolled"]
-    return [float(cycles) / times for cycles, (_, times) in zip(found, bodies, strict=True)]
+    found = pk.Gus(core).blocks([code(figure) for figure in figures]).to_frame()["unrolled"]
+    return [float(cycles) / repeated(figure.counts)[1] for cycles, figure in zip(found, figures, strict=True)]
 
 
 def main() -> None:
@@ -62,10 +58,10 @@ def main() -> None:
     chosen = options.parse_args()
     core = pk.Microarchitecture.load(chosen.core)
     figures = [Timing(counts) for form in candidates(core) for counts in (((form, 1),), ((form, 1), SHUFFLES))]
-    partial = Path(tempfile.gettempdir()) / f"memory-forms-{core.name}.partial"
-    with Checkpoint(partial, {}) as kept:
+    PARTIAL.parent.mkdir(exist_ok=True)
+    with Checkpoint(PARTIAL, {"processor": processor()}) as kept:
         found = Course(kept, time.monotonic() + chosen.seconds, patience=chosen.seconds).measured(figures)
-    known = [one for one in figures if found.get(one) and len(encoded(repeated(one.counts)[0])) <= 2 * LONGEST]
+    known = [one for one in figures if found.get(one) and len(code(one)) <= 2 * LONGEST]
     rows = [
         (one.key.split(" #")[0], round(found[one], 3), round(cycles, 3))
         for one, cycles in zip(known, simulated(core, known), strict=True)

@@ -120,37 +120,34 @@ def test_ctrl_c_while_a_library_is_imported_is_its_callers():
     assert (done.stdout, done.stderr, done.returncode) == ("told\n", "", 0)
 
 
-def test_ctrl_c_within_what_llvm_calls_back_is_not_forgotten():
-    """A KeyboardInterrupt in a callback of ctypes is printed and dropped: the program went on to its end."""
-    code = (
-        "import ctypes, os, signal, time\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from perfkit.cli import main as cli\n"
-        "from perfkit.cli.main import _have_interrupts_end_quietly\n"
-        "_have_interrupts_end_quietly()\n"
+FORGOTTEN = {
+    "a callback of ctypes": (
+        "import ctypes\n"
         "text = 'def called():\\n    os.kill(os.getpid(), signal.SIGINT)\\n    for _ in range(99): pass\\n'\n"
         "exec(compile(text, '/x/llvmlite/binding/executionengine.py', 'exec'), globals())\n"
         "ctypes.CFUNCTYPE(None)(called)()\n"
-        "try:\n    time.sleep(20)\nexcept KeyboardInterrupt:\n    raise SystemExit(130)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=15)
-    assert (done.returncode, done.stderr) == (130, "")
-
-
-def test_ctrl_c_while_something_is_deleted_is_not_forgotten():
-    """A KeyboardInterrupt in __del__ is printed and dropped, too: one in llvmlite's was."""
-    code = (
-        "import os, signal, time\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from perfkit.cli import main as cli\n"
-        "from perfkit.cli.main import _have_interrupts_end_quietly\n"
-        "_have_interrupts_end_quietly()\n"
+    ),
+    "a deletion": (
         "class Held:\n"
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "        for _ in range(99): pass\n"
         "held = Held()\n"
         "del held\n"
+    ),
+}
+"""Where Python prints and drops a KeyboardInterrupt: in what LLVM calls back, and in llvmlite's __del__."""
+
+
+@pytest.mark.parametrize("where", FORGOTTEN)
+def test_ctrl_c_where_python_would_drop_it_is_not_forgotten(where):
+    code = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from perfkit.cli import main as cli\n"
+        "from perfkit.cli.main import _have_interrupts_end_quietly\n"
+        "_have_interrupts_end_quietly()\n"
+        f"{FORGOTTEN[where]}"
         "try:\n    time.sleep(20)\nexcept KeyboardInterrupt:\n    raise SystemExit(130)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=15)

@@ -28,7 +28,7 @@ _SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 2, 4, 11
 _STT_OBJECT, _STT_FUNC, _STT_FILE = 1, 2, 4
 _STB_LOCAL = 0
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
-_DT_NEEDED, _DT_RPATH, _DT_RUNPATH = 1, 15, 29
+_DT_RPATH, _DT_RUNPATH = 15, 29
 _R_COPY, _R_POINTER = 5, 6  # of x86-64: R_X86_64_COPY; R_X86_64_GLOB_DAT
 
 
@@ -194,28 +194,6 @@ class ElfFile:
         return next((path for path in found if path.is_file()), None)
 
     @cached_property
-    def _dynamic(self) -> tuple[tuple[int, int], ...]:
-        """What the dynamic linker is told: tags and values."""
-        found = []
-        for segment in self.segments:
-            if segment.kind == _PT_DYNAMIC:
-                rows = range(segment.offset, segment.offset + segment.file_size, 16)
-                found += [struct.unpack_from("<QQ", self.data, at) for at in rows]
-        return tuple(found)
-
-    def _dynamic_name(self, place: int) -> str:
-        names = next((section[6] for section in self._sections if section[1] == _SHT_DYNSYM), None)
-        if names is None:
-            return ""
-        start = self._sections[names][4] + place
-        return self.data[start : self.data.index(0, start)].decode(errors="surrogateescape")
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """The names of the libraries that it is linked with."""
-        return tuple(filter(None, (self._dynamic_name(value) for tag, value in self._dynamic if tag == _DT_NEEDED)))
-
-    @cached_property
     def copied(self) -> tuple[Symbol, ...]:
         """Variables of libraries that the program holds a copy of, which is to take their place, under all their names.
 
@@ -257,12 +235,17 @@ class ElfFile:
     def run_paths(self) -> tuple[str, ...]:
         """Folders where the program says that its libraries lie, those beside itself made absolute."""
         values: dict[int, int] = {}
-        for tag, value in self._dynamic:
-            values.setdefault(tag, value)
+        for segment in self.segments:
+            if segment.kind == _PT_DYNAMIC:
+                for at in range(segment.offset, segment.offset + segment.file_size, 16):
+                    tag, value = struct.unpack_from("<QQ", self.data, at)
+                    values.setdefault(tag, value)
+        names = next((section[6] for section in self._sections if section[1] == _SHT_DYNSYM), None)
         place = values.get(_DT_RUNPATH, values.get(_DT_RPATH))
-        if place is None:
+        if names is None or place is None:
             return ()
-        text = self._dynamic_name(place)
+        start = self._sections[names][4] + place
+        text = self.data[start : self.data.index(0, start)].decode(errors="surrogateescape")
         here = str(self.path.resolve().parent)
         return tuple(part.replace("$ORIGIN", here).replace("${ORIGIN}", here) for part in text.split(":") if part)
 

@@ -20,11 +20,11 @@ from typing import Any
 from perfkit.collectors.tracer.child import RWX, Session, say, start_session, unwinds
 
 # Offsets in the context page.
-_NEAR = 8 << 20  # bytes: as large as a stack is
 ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11 = range(0, 88, 8)
 # Of MXCSR: at the beginning and at the end of the last call, and which flags were set within calls.
 ENTERED, MXCSR, MET = range(88, 112, 8)
 SAVED_RSP = 112  # of the call that is timed
+_NEAR = 8 << 20  # bytes: as large as a stack is
 _FLAGS = 0x3F  # of MXCSR: what arithmetic met since they were last cleared
 LINKS = 4096  # links of each chain
 _ADD, _MULTIPLY = b"\x48\x01\xc8", b"\x48\x0f\xaf\xc1"  # add rax, rcx; imul rax, rcx
