@@ -50,7 +50,8 @@ class NoiseResult(Tabled):
     cycles : float
         Measured cycles per iteration of the plain copy; NaN where the iterations of a call are not known.
     original : float
-        Time of the original function relative to its plain copy: far from 1, the copy is another program.
+        Time of the original function relative to its plain copy, both timed like a variant: far from 1, the copy is
+        another program.
     least : float
         Slowdown that counts as one.
     simulated_cycles : float

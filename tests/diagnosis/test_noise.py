@@ -17,7 +17,9 @@ from perfkit.collectors.noise import kinds
 from perfkit.collectors.noise.function import read_function
 from perfkit.collectors.noise.instructions import kinds_like
 from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.diagnosis.noise import _beside_copy
 from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, bend, first_bottleneck, word
+from perfkit.diagnosis.noise_result import COPY
 from perfkit.errors import DataError, SettingError
 from tests.diagnosis.noise_kernels import FLAGS, KERNELS
 
@@ -236,6 +238,25 @@ def test_nothing_is_named_from_a_disturbed_measurement():
     assert "beside a busy thread" in result(quiet=False).summary()
     assert result(original=1.3).bottleneck == UNTOLD
     assert "1.30 times" in result(original=1.3).summary()
+
+
+def test_the_original_is_compared_with_a_copy_in_the_same_place():
+    """Calls that know two times, 1 and 0.84 of what runs around them: a median leaps from one to the other."""
+    random = np.random.default_rng(1)
+    which = np.repeat([-1, 0, 1], 50)
+
+    def beside(slower: float, fast: float) -> float:
+        ratio = np.where(random.random(150) < fast, 0.84, 1.0) * np.where(which == -1, slower, 1)
+        turns = SimpleNamespace(which=which, ratio=ratio, quiet=np.arange(150) % 5 > 0)
+        turns.ratio[~turns.quiet] = 9  # beside a busy thread
+        return _beside_copy(turns)
+
+    alike = [beside(1.0, fast) for fast in np.linspace(0.3, 0.7, 100)]
+    assert np.mean(np.abs(np.array(alike) - 1) <= COPY) > 0.95
+    other = [beside(1.15, fast) for fast in np.linspace(0.3, 0.7, 100)]
+    assert np.mean(np.abs(np.array(other) - 1) <= COPY) < 0.02
+    nothing = SimpleNamespace(which=which, ratio=np.full(150, np.nan), quiet=np.zeros(150, bool))
+    assert np.isnan(_beside_copy(nothing))
 
 
 def test_a_price_from_beside_a_neighbour_names_nothing():
