@@ -373,8 +373,11 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     if (one.readings > 0 && clock_step > 2)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
     if (counter < 0) answer_apart(&what, &pk, fences);
-    if (*pk.lost) { fprintf(answers, "error PK_REPORT: %s...: a row holds 16 reports of at most 31 letters each\n", pk.lost); goto close; }
-    for (int i = 0; i < pk.reports && i < 16; i++) fprintf(answers, "report %s %.17g\n", pk.report[i].name, pk.report[i].value);
+    if (*pk.lost) {
+        fprintf(answers, "error PK_REPORT: %s...: a row holds %d reports of at most %d letters each\n", pk.lost, PK_REPORTS, PK_REPORT_NAME - 1);
+        goto close;
+    }
+    for (int i = 0; i < pk.reports && i < PK_REPORTS; i++) fprintf(answers, "report %s %.17g\n", pk.report[i].name, pk.report[i].value);
     double again = sentinel();
     fprintf(answers, "sentinel %.6g %.6g\n", known >= again || again != again ? known : again, quiet_level);
     if (!program && teardown) teardown(&pk);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PK_REPORTS = 16, PK_REPORT_NAME = 32 }; /* the reports that a row holds; the letters of a name, with the 0 at its end */
+
 typedef struct pk_context {
     long steps;          /* executions in a timed window */
     char *memory;        /* the study's memory: 2 MiB aligned, touched, flushed before a cold window */
@@ -16,8 +18,8 @@ typedef struct pk_context {
     uint64_t ticks;
     long marked;
     int reports;
-    struct { char name[32]; double value; } report[16];
-    char lost[48];       /* a report that has no room */
+    struct { char name[PK_REPORT_NAME]; double value; } report[PK_REPORTS];
+    char lost[PK_REPORT_NAME + 16];       /* a report that has no room */
 } pk_context;
 
 #ifdef __cplusplus
@@ -74,13 +76,13 @@ static inline uint64_t pk_now(void) {
 
 /* A figure of the kernel's own, e.g. the bytes it moved: becomes a column. */
 static inline __attribute__((unused)) void pk_report(pk_context *pk, const char *name, double value) {
-    if (pk->reports < 16) {
+    if (pk->reports < PK_REPORTS) {
         if (snprintf(pk->report[pk->reports].name, sizeof pk->report[0].name, "%s", name) >= (int)sizeof pk->report[0].name)
             snprintf(pk->lost, sizeof pk->lost, "%s", name);
         pk->report[pk->reports++].value = value;
-    } else if (pk->reports < 64) { /* those of later executions are the same again; looked at for a while only, for it takes time */
+    } else if (pk->reports < 4 * PK_REPORTS) { /* those of later executions are the same again; looked at for a while only, for it takes time */
         int known = 0;
-        for (int i = 0; i < 16 && !known; i++) known = !strcmp(pk->report[i].name, name);
+        for (int i = 0; i < PK_REPORTS && !known; i++) known = !strcmp(pk->report[i].name, name);
         if (!known) snprintf(pk->lost, sizeof pk->lost, "%s", name);
         pk->reports++;
     }
