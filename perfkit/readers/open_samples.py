@@ -1,5 +1,6 @@
 """One word for where samples come from: a shipped data set's name, a file, or a pattern of files."""
 
+import difflib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
@@ -217,12 +218,23 @@ def _files(source: str | Path, known: list[str]) -> list[Path]:
     inside = str(pattern.relative_to(pattern.anchor))
     found = sorted(p for p in Path(pattern.anchor).glob(inside) if p.is_file()) if inside != "." else []
     if not found:
-        near = closest(str(source), known) or known[:3]
+        sets = difflib.get_close_matches(str(source), known, 3, 0.6)
+        beside = closest(pattern.name, _names_beside(pattern))
+        near = f" Files there with the nearest names: {', '.join(beside)}." if beside else ""
+        near += f" Data sets with the nearest names: {', '.join(sets)}." if sets else ""
         raise MissingFileError(
             f"{str(source)!r} is neither a data set nor a file, and no file matches it as a pattern (looked in "
-            f"{Path.cwd()})." + (f" Data sets with the nearest names: {', '.join(near)}." if near else "")
+            f"{Path.cwd()}).{near or ' `perfkit data` lists the data sets.'}"
         )
     return found
+
+
+def _names_beside(path: Path) -> list[str]:
+    """Return the names in the folder in which a file was looked for; none where there is no such folder."""
+    try:
+        return [each.name for each in path.parent.iterdir()]
+    except OSError:
+        return []
 
 
 def _with_axes(samples: Samples, time_event: str, work_event: str) -> Samples:

@@ -48,10 +48,15 @@ def test_data_sets_and_dumps_with_other_units_are_not_mixed(dumps: Path):
         pk.open_samples(["spire/memory", dumps / "a.csv"])
 
 
-@pytest.mark.parametrize("source", ["spire/trian", "nowhere/*.txt"])
-def test_an_unknown_source_names_the_nearest_data_sets(source: str):
-    with pytest.raises(SettingError, match=r"neither a data set nor a file.*nearest names: \w+/"):
-        pk.open_samples(source)
+def test_an_unknown_source_names_what_is_near(dumps: Path):
+    """Data sets and files that look like it, and no others."""
+    with pytest.raises(SettingError, match=r"neither a data set nor a file.* sets with the nearest names: spire/t"):
+        pk.open_samples("spire/trian")
+    (dumps / "counts.csv").write_text("")
+    with pytest.raises(SettingError, match=r"\(looked in [^)]*\)\. Files there with the nearest names: counts.csv\.$"):
+        pk.open_samples(dumps / "count.csv")
+    with pytest.raises(SettingError, match=r"\(looked in [^)]*\)\. `perfkit data` lists the data sets\.$"):
+        pk.open_samples("nowhere/*.txt")
 
 
 def test_no_source_is_an_error():
