@@ -23,7 +23,7 @@ def compare(
     b: str = typer.Argument(
         "", metavar="[B]", callback=options.plain, help="The same for the other side (default: A, built otherwise)."
     ),
-    words: options.Words = [],  # noqa: B006  typer copies it
+    words: options.CallWords = [],  # noqa: B006  typer copies it
     arguments: options.Arguments = "",
     function: options.Function = "",
     function_b: options.FunctionB = "",

@@ -286,6 +286,14 @@ Words = Annotated[
         show_default=False,
     ),
 ]
+CallWords = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[-- ARGUMENT...]",
+        help="What the function is called with, numbers and arrays: 1000 2.0 'f8[1000]'.",
+        show_default=False,
+    ),
+]
 Arguments = Annotated[
     str, typer.Option("--arguments", metavar="TEXT", callback=plain, help="The arguments as one text, not after --.")
 ]

@@ -6,6 +6,7 @@ corpus take no arguments: they work on arrays of their file, which their ``setup
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -185,7 +186,7 @@ def compile_kernel(
     if build is not None and flags is not None:
         raise SettingError("give either a build or flags, not both")
     native = ["-O3"] if "-linux-gnu" in compiler else ["-O3", "-march=native"]
-    chosen = list(BUILDS[build]) if build else flags.split() if isinstance(flags, str) else list(flags or native)
+    chosen = list(BUILDS[build]) if build else _words(flags) if isinstance(flags, str) else list(flags or native)
     chosen += [f"-D{key}={value}" for key, value in (defines or {}).items()]
     if shutil.which(compiler) is None:
         raise UnavailableError(f"no compiler {compiler!r} on this machine; install it, or name another one")
@@ -219,6 +220,14 @@ def compile_kernel(
         command=tuple(command),
         _folder=folder,
     )
+
+
+def _words(flags: str) -> list[str]:
+    """Split flags as a shell would, without running one."""
+    try:
+        return shlex.split(flags)
+    except ValueError as error:
+        raise SettingError(f"the flags {flags!r} cannot be split into words ({error}); balance their quotes") from None
 
 
 def library_kernel(path: str | Path, function: str, name: str | None = None) -> Kernel:

@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -391,7 +392,7 @@ class Study(Strict):
         """Return the compilers, each with its flags and threads; what several entries say is there several times."""
         builds = []
         for compiler, flags, threads in itertools.product(self.compilers, self.flags, self.threads):
-            name, own = split_compiler(compiler)
+            name, own = split_compiler(compiler, self.folder)
             builds.append((name, f"{own} {flags}".strip(), threads))
         return builds
 
@@ -525,12 +526,13 @@ def _fill(text: str, values: Mapping[str, Any]) -> str:
 fill = _fill
 
 
-def split_compiler(text: str) -> tuple[str, str]:
-    """Split ``"gcc -O3"`` into the compiler and its own flags."""
+def split_compiler(text: str, folder: str = "") -> tuple[str, str]:
+    """Split ``"gcc -O3"`` into the compiler (a relative path begins at the study's folder) and its own flags."""
     words = shlex.split(text)
     if not words:
         raise SettingError("a compiler's name is missing")
-    return words[0], shlex.join(words[1:])
+    name = os.path.normpath(Path(folder, words[0])) if folder and "/" in words[0] else words[0]
+    return name, shlex.join(words[1:])
 
 
 def _is_text(kernel: str) -> bool:

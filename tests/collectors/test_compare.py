@@ -70,8 +70,13 @@ FREE_CHAIN = """unsigned long work(void) {
         ("*(volatile long *)8 = 1;", {}, "failed while it was timed"),
         ('for (;;) __asm__ volatile("");', {"timeout": 8.0}, "was not done after 8 s"),
         ("static int n; if (n++ > 20) __builtin_trap();", {}, "failed while it was timed"),
+        (
+            "void _exit(int); _exit(0);",
+            {},
+            r"failed while it was timed \(status 1\)\. the kernel ended [^:]*: exit status 0",
+        ),
     ],
-    ids=["crash", "hang", "later"],
+    ids=["crash", "hang", "later", "exit"],
 )
 def test_which_side_crashed_or_hung_is_told(body, settings, told, first, name):
     bad, good = compile_kernel(f"void {name}(void) {{ {body} }}", name), chain(10)
@@ -79,6 +84,13 @@ def test_which_side_crashed_or_hung_is_told(body, settings, told, first, name):
     for seed in (1, 2):  # A and B change places in half of the processes
         with pytest.raises(DataError, match=rf"^{name} \({side}\) {told}"):
             compare(*((bad, good) if first else (good, bad)), processes=10, seed=seed, **settings)
+
+
+def test_flags_are_words_as_a_shell_has_them():
+    kernel = compile_kernel("long f(void) { return A; }", "f", flags="-O1 '-DA=1 + 1'")
+    assert kernel.flags == ("-O1", "-DA=1 + 1")
+    with pytest.raises(SettingError, match="balance their quotes"):
+        compile_kernel("long f(void) { return 1; }", "f", flags="-O1 '-DA=1 + 1")
 
 
 def test_a_crash_names_both_builds_of_a_function():

@@ -127,6 +127,8 @@ def in_measuring_process(task: str, specification: dict[str, Any], timeout: floa
         raise DataError(
             f"{_whose_turn(specification)} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}"
         )
+    if not Path(specification["output"]).exists():
+        raise DataError(f"{_whose_turn(specification)} ended the measuring process (exit status 0) while it was timed")
     with np.load(specification["output"], allow_pickle=False) as data:
         return {key: data[key] for key in data.files}
 
@@ -176,7 +178,7 @@ def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any
     _, status = os.waitpid(child, 0)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _SAID:
         raise SystemExit(Path(part).read_text(encoding="utf-8"))
-    if status:
+    if status or not Path(part).exists():  # an exit of status 0 in the kernel is one, too
         raise SystemExit(f"the kernel ended the measuring process: {_ending(os.waitstatus_to_exitcode(status))}")
     return np.asarray(np.load(part, allow_pickle=False))
 

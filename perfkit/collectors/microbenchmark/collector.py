@@ -207,7 +207,7 @@ class Microbenchmark:
     def _faults(self, study: Study) -> Iterator[str]:
         if again := study.repeated():
             yield _REPEATED.format(counted(again, "configurations"))
-        for compiler in dict.fromkeys(split_compiler(text)[0] for text in study.compilers):
+        for compiler in dict.fromkeys(split_compiler(text, study.folder)[0] for text in study.compilers):
             try:
                 toolchain.find_tool(compiler)
             except UnavailableError as error:

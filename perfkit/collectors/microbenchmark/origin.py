@@ -1,5 +1,6 @@
 """Where a study's rows come from: the metadata of its folder, and what must not change while it is gone on with."""
 
+import hashlib
 import json
 import warnings
 from collections.abc import Mapping
@@ -20,9 +21,9 @@ def metadata_of(study: Study, state: MachineState) -> dict[str, Any]:
     """Describe a study that is measured on this machine."""
     versions = {}
     for text in study.compilers:
-        name = split_compiler(text)[0]
+        name = split_compiler(text, study.folder)[0]
         try:
-            versions[name] = toolchain.version(name)
+            versions[name] = toolchain.version(name) + _edition(name)
         except UnavailableError as error:
             versions[name] = f"{_MISSING}{error}"
     return {
@@ -31,6 +32,11 @@ def metadata_of(study: Study, state: MachineState) -> dict[str, Any]:
         "policy": study.policy.model_dump(), "cache": study.cache, "files": {}, "host": dict(study.host),
         "executions": study.executions,
     }  # fmt: skip
+
+
+def _edition(compiler: str) -> str:
+    """Return a hash of a compiler that is named by its path: a script around another has that one's version."""
+    return f" ({hashlib.sha256(Path(compiler).read_bytes()).hexdigest()[:12]})" if "/" in compiler else ""
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from perfkit.collectors.host.machine_state import read_state
 from perfkit.collectors.microbenchmark import Microbenchmark
 from perfkit.collectors.microbenchmark.compile import batches_of, compile_batch, shortened
+from perfkit.collectors.microbenchmark.origin import metadata_of
 from perfkit.collectors.microbenchmark.sources import idle_dimensions, leading_includes
 from perfkit.errors import SettingError
 from perfkit.study.study import Study, split_compiler
@@ -42,6 +44,26 @@ def test_a_dimension_that_nothing_mentions_is_told(tmp_path):
     assert idle_dimensions(study, [str(tmp_path / "own.h")]) == ["SIZE", "WIDTH2", "STEP"]
     lines = Study(dimensions={"R": [1, 2]}, assembly={"instructions": ["addq ${R}, %rax"]})
     assert idle_dimensions(lines, []) == []
+
+
+def test_a_compiler_beside_the_study_file(tmp_path):
+    """Its path begins at the file's folder; another script of that name is another compiler, whatever it wraps."""
+    wrapper = tmp_path / "own cc"
+    wrapper.write_text('#!/bin/sh\nexec gcc -DEXTRA=1 "$@"\n')
+    wrapper.chmod(0o755)
+    (tmp_path / "s.yaml").write_text("kernel: k.c\ncompilers: [\"'./own cc' -O1\", gcc]\n")
+    (tmp_path / "k.c").write_text("PK_REGION { long n = EXTRA; PK_KEEP(n); }\n")
+    study = Study.from_yaml(tmp_path / "s.yaml")
+    assert [one.compiler for one in study.configurations()] == [str(wrapper), "gcc"]
+    todo = [(one, f"k{number}") for number, one in enumerate(study.configurations())]
+    built = [built for batch in batches_of(study, todo, 1) for built in compile_batch(batch, tmp_path)]
+    assert ["EXTRA" in one.message for one in built] == [False, True]
+    assert Microbenchmark().plan(study).faults == ()
+    before = metadata_of(study, read_state())["compilers"]
+    wrapper.write_text('#!/bin/sh\nexec gcc -DEXTRA=2 "$@"\n')
+    after = metadata_of(study, read_state())["compilers"]
+    assert before[str(wrapper)] != after[str(wrapper)]
+    assert before["gcc"] == after["gcc"]
 
 
 @pytest.mark.measures
