@@ -105,17 +105,23 @@ class SequentialDesign:
                 self.checked.append(abs(math.exp(self.awaited[row]) / value - 1))
         self._model = None
 
-    def predictions(self) -> pd.DataFrame:
+    def predictions(self, own: float = 0.0) -> pd.DataFrame:
         """Return what is expected of every row that was not measured: ``predicted``, ``low`` and ``high`` (90 %).
 
         The model's own spread is too small where rows differ by more than noise; it is scaled so that 90 % of the rows
         that were drawn at random lie within it, each predicted by a model without it (a conformal interval).
+
+        Parameters
+        ----------
+        own : float
+            Half of the relative interval that a measured row itself has. What all rows of one run have in common (the
+            clock's calibration) no row shows as an error of another's prediction, but the next run or the truth may.
         """
         left = np.setdiff1d(np.arange(len(self.features)), list(self.values))
         if not len(left):
             return pd.DataFrame(columns=["predicted", "low", "high"])
         mean, spread = self._predict(left)
-        half = self._scaling() * spread
+        half = np.hypot(self._scaling() * spread, math.log1p(own))
         bounds = {"predicted": mean, "low": mean - half, "high": mean + half}
         return pd.DataFrame({name: np.exp(value) for name, value in bounds.items()}, index=left)
 

@@ -100,6 +100,25 @@ def test_a_study_with_a_budget_goes_on_with_its_own_estimate(tmp_path, monkeypat
         collector.collect(study)
 
 
+def test_a_prediction_is_no_surer_than_a_measurement(tmp_path, monkeypatch):
+    """A clock that is half a per cent off moves all rows alike: none shows it, each row's interval holds it."""
+    study = Study("PK_REGION { long n = N; PK_KEEP(n); }", {"N": {"from": 1, "to": 300}})
+
+    def off_by_half_a_percent(self, study, todo, total, store, metadata, before=None):
+        for one, key in todo:
+            found = 0.995 * (100.0 + one.values["N"])
+            ends = {"low": found * 0.99, "high": found * 1.01} if one.values["N"] % 7 else {"low": None, "high": None}
+            store.add(record_of(one, key, status="ok", tsc=1.0, cycles=found, **ends, experiments=[]))
+
+    monkeypatch.setattr(Microbenchmark, "_here", off_by_half_a_percent)
+    table = Microbenchmark(folder=tmp_path / "out", budget=84).collect(study).table
+    guessed = table[table["status"] == "predicted"]
+    truth = 100.0 + guessed["N"]
+    assert len(guessed) > 200
+    assert ((guessed["predicted_low"] <= truth) & (truth <= guessed["predicted_high"])).mean() > 0.9
+    assert (guessed["predicted_high"] / guessed["predicted_low"]).min() == pytest.approx(1.02, abs=0.005)
+
+
 def rows_that_vary_beyond_noise(n=1200, seed=5):
     """A generated table whose remainder has heavy tails (Student's t with 2 degrees of freedom)."""
     random = np.random.default_rng(seed)

@@ -7,11 +7,12 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from perfkit.collectors.host import toolchain
@@ -286,7 +287,7 @@ class Microbenchmark:
                 break
             store.keep_predictions({space[row][1]: value for row, value in design.awaited.items()})
             self._here(study, [space[row] for row in rows], len(space), store, metadata, len(seen))
-        found = design.predictions()
+        found = design.predictions(_own_interval(store.records()))
         metadata["budget"] = {
             "configurations": len(space), "measured": len(seen), "predicted": len(found), "metric": metric,
             "wanted_error": self.error, "error_estimate": None if math.isnan(design.estimate) else design.estimate,
@@ -398,6 +399,13 @@ class Microbenchmark:
     def _say(self, done: int, total: int, what: str) -> None:
         if self.progress is not None:
             self.progress(done, total, what)
+
+
+def _own_interval(records: Iterable[Mapping[str, Any]]) -> float:
+    """Return half of the relative interval between a row's passes: the median over the rows that have one, else 0."""
+    ends = [(record.get("low") or math.nan, record.get("high") or math.nan) for record in records]
+    halves = [(high - low) / (high + low) for low, high in ends if 0 < low <= high]
+    return float(np.median(halves)) if halves else 0.0
 
 
 def collect_batch(study_text: str, todo: Sequence[Task]) -> list[dict[str, Any]]:
