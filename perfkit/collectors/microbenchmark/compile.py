@@ -277,6 +277,9 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
     empty = _empty(batch, place) if kernel and good else None
     out = []
     for one in good:
+        if study.is_program and found[one.key] and "main" not in found[one.key]:
+            out.append(Built(one.key, message="the sources have neither a region (PK_REGION) nor a main()"))
+            continue
         lacking = toolchain.missing_instructions(itertools.chain(*regions[one.key]), dict(one.expect))
         if lacking:
             message = f"the compiled region lacks what was asked for ({lacking}): use PK_KEEP on what it computes"

@@ -287,6 +287,36 @@ def test_marks_inside_a_region_time_only_what_lies_between():
     assert row["cycles"] == pytest.approx(1000, rel=0.05)  # without the 3000 before
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["WORK; PK_END;", "PK_BEGIN; WORK;", "PK_END; WORK; PK_BEGIN;", "if (step % 2) PK_BEGIN; WORK; PK_END;"],
+)  # fmt: skip
+def test_marks_that_do_not_come_in_pairs_fail_the_row(body):
+    """An end alone was 115 million million cycles, settled; a beginning alone timed the whole region."""
+    kernel = f"""#define WORK __asm__ volatile(".rept 100\\n\\timul %0, %0\\n\\t.endr" : "+r"(x) : : "cc")
+    PK_REGION {{ long x = step; {body} PK_KEEP(x); }}"""
+    row = Microbenchmark().collect(Study(kernel, {"N": [1]}, policy={"attempts": 1})).table.iloc[0]
+    assert row["status"] == "failed"
+    assert "do not come in pairs" in row["message"]
+
+
+def test_programs_whose_region_is_not_in_pairs_or_without_a_main_fail(tmp_path):
+    head = "#include <perfkit.h>\n"
+    head += 'int work(int x) { for (int i = 0; i < 999; i++) __asm__ volatile("" : "+r"(x)); return x; }\n'
+    rows = {
+        "int main() { int x = work(1); pk_stop(); return !x; }": "ended it without having begun it",
+        "int main() { pk_start(); int x = work(1); pk_start(); pk_stop(); return !x; }": "began its region twice",
+        "int main() { pk_start(); int x = work(1); pk_stop(); pk_stop(); return !x; }": "ended it without having",
+        "int other() { return work(1); }": "neither a region (PK_REGION) nor a main()",
+    }
+    for number, (text, told) in enumerate(rows.items()):
+        (tmp_path / f"k{number}.c").write_text(head + text + "\n")
+        study = Study(sources=[f"k{number}.c"], folder=str(tmp_path), policy={"attempts": 1})
+        row = Microbenchmark().collect(study).table.iloc[0]
+        assert row["status"] == "failed"
+        assert told in row["message"]
+
+
 def test_what_marks_take_is_not_in_the_figure():
     """Chains of 3 cycles per multiplication (5 on small cores) between marks, from one on: within 3 cycles."""
     kernel = """

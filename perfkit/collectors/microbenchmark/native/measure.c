@@ -78,7 +78,7 @@ static double grain_of(double readings) {
 #define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
 
 typedef void (*variant_function)(pk_context *);
-typedef struct { double tsc, ns, cycles, event, level, rate, readings; int steady, quiet; } window;
+typedef struct { double tsc, ns, cycles, event, level, rate, readings; int steady, quiet, unpaired; } window;
 
 static void flush(variant_function own, pk_context *pk) {
     if (own)
@@ -148,6 +148,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     }
     pk->ticks = 0;
     pk->marked = 0;
+    pk->begun = 0;
     mark before = mark_before();
     double count = counter >= 0 ? event_begins(counter) : 0;
     uint64_t begin_ns = nanoseconds(), begin = ticks_before();
@@ -155,6 +156,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     uint64_t ticks = ticks_after() - begin, took_ns = nanoseconds() - begin_ns;
     out->event = counter >= 0 ? event_ends(counter, count) / (double)steps : 0.0 / 0.0;
     mark after = mark_after();
+    out->unpaired = pk->ticks > ticks;
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
     if (fenced && !pk->marked) {
@@ -269,14 +271,15 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
     int tried = 0, most = 4 * what->windows;
     any.n = steady.n = quiet.n = 0;
     while (quiet.n < what->windows && tried < most) {
-        window one;
+        window one = {0};
         if (what->program) {
             *fault = program_window_of(what->program, what->counter, &one);
-            if (**fault) return tried;
         } else {
             pk->reports = 0;
             once(what->run, what->own_flush, pk, what->warmup, what->cold, what->counter, &one);
         }
+        if (pk->begun || one.unpaired) *fault = "PK_BEGIN and PK_END do not come in pairs: each execution must begin what it ends, and end what it begins";
+        if (**fault) return tried;
         tried++;
         double whole = one.ns * (double)pk->steps;
         /* Over milliseconds the clock rate changes and neighbours come and go: such a window is not timed again. */

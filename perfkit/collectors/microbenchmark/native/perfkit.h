@@ -72,7 +72,7 @@ static inline uint64_t pk_now(void) {
     return low | (uint64_t)high << 32;
 }
 #define PK_BEGIN (pk->begun = pk_now())
-#define PK_END (pk->ticks += pk_now() - pk->begun, pk->marked++)
+#define PK_END (pk->ticks += pk_now() - pk->begun, pk->begun = 0, pk->marked++) /* without a beginning: since the machine's start */
 
 /* A figure of the kernel's own, e.g. the bytes it moved: becomes a column. */
 static inline __attribute__((unused)) void pk_report(pk_context *pk, const char *name, double value) {

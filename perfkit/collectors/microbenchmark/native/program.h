@@ -9,7 +9,7 @@ typedef struct {
     mark before;
     uint64_t begin, begin_ns;
     int running, whole; /* whole: main() itself is what is timed, until a mark is met */
-    int pairs, steady, quiet, finished;
+    int pairs, steady, quiet, finished, unpaired;
     double ticks, ns, cycles, level, event, count, rate;
 } program_window;
 
@@ -49,10 +49,13 @@ __attribute__((visibility("default"))) void pk_start(void) {
         memset(shared, 0, sizeof *shared);
         shared->steady = 1;
     }
+    shared->unpaired += shared->running;
     region_begin();
 }
 __attribute__((visibility("default"))) void pk_stop(void) {
-    if (shared) region_end();
+    if (!shared) return;
+    shared->unpaired += shared->whole || !shared->running;
+    region_end();
 }
 static void program_ends(void) {
     if (shared->whole) region_end();
@@ -119,6 +122,9 @@ static const char *program_once(int (*program)(char **), int counted, program_wi
                  "cannot be; call pk_start() and pk_stop() of perfkit.h instead");
     else if (out->running)
         snprintf(fault, sizeof fault, "the program began its region and never ended it");
+    else if (out->unpaired)
+        snprintf(fault, sizeof fault, "the program began its region twice, or ended it without having begun it: pk_start() and pk_stop(), or the "
+                 "functions of `region`, come in pairs");
     else if (!out->pairs)
         snprintf(fault, sizeof fault, "the program timed nothing");
     else
