@@ -29,7 +29,8 @@ def copy(tmp_path):
 
 def new(root, *words, status=0):
     done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "new.py", *words, "--root", root],
+        # -S: as in a fresh clone, where nothing is installed
+        [sys.executable, "-S", ROOT / "scripts" / "new.py", *words, "--root", root],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == status, done.stdout + done.stderr
