@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import SettingError, UnavailableError
+from perfkit.names import counted
 from perfkit.plots.style import axes_or_new, plain_ticks
 from perfkit.simulators.dag.core import BUFFERS, TYPES
 from perfkit.simulators.dag.extended_roofline import NAMES, Roof
@@ -84,7 +85,7 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: i
     """Draw the generalized roofline plot (the paper's Figs. 8 to 13) on log-log axes.
 
     Original bounds are solid and black, overlaps grey, each with a mark of its own; issue bounds are dashed, latency
-    bounds dash-dotted, stall bounds dotted.
+    bounds dash-dotted, stall bounds dotted. What the legend does not name is thin and grey, and counted there.
 
     Parameters
     ----------
@@ -100,7 +101,15 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: i
     hits = set(roofline.hits)
     alike = [roof for kind in ("throughput", "overlap") for roof in roofline.roofs if roof.kind == kind]
     named = {*roofline.roofs[:labels], *(roof for roof in alike if roof.kind == "throughput")}
+    others = [roof for roof in roofline.roofs if roof not in named]  # from the nearest on
     for roof in reversed(roofline.roofs):
+        if roof not in named:
+            label = f"{counted(len(others), 'more roofs')} ({others[0].distance:.2f} to {others[-1].distance:.2f})"
+            label = label if roof is others[-1] else ""
+            ax.plot(
+                x, roof.at(x), color=GREY, linestyle=DASHES[roof.kind], linewidth=0.6, zorder=1, label=label or None
+            )
+            continue
         ax.plot(
             x,
             roof.at(x),
@@ -108,7 +117,7 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: i
             linestyle=DASHES[roof.kind],
             linewidth=1.8 if roof in hits or roof.kind == "throughput" else 1.0,
             **(_marked(alike.index(roof)) if roof in alike else {}),
-            label=f"{roof.label} ({roof.distance:.2f})" if roof in named else None,
+            label=f"{roof.label} ({roof.distance:.2f})",
         )
     point = roofline.intensity if math.isfinite(roofline.intensity) else x[-1]
     ax.plot([point], [roofline.performance], "o", color="black", markersize=8, zorder=5, label="performance")

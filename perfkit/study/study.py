@@ -98,7 +98,8 @@ class Study(Strict):
     warmup : int
         Untimed executions before a window.
     steps : int, optional
-        Executions in a timed window; by default as many as take about 8,000 TSC ticks.
+        Executions in a timed window; by default as many as take about 8,000 TSC ticks, and one where caches are flushed
+        (of more, all but the first find warm what every execution reads).
     executions : {"overlapping", "apart"}
         Whether an execution may begin while the one before is not finished, as it does in a program that repeats it,
         or only afterwards, behind a fence whose own cycles are subtracted: throughput, or latency.
@@ -452,6 +453,10 @@ class Study(Strict):
         parts = self.model_dump(mode="json", exclude=free)
         if self.executions == "overlapping":  # folders of before there was a choice can be gone on with
             del parts["executions"]
+        if (
+            self.cache == "cold" and self.steps is None
+        ):  # rows of many executions per flush, as once by default, are others
+            parts["steps"] = 1
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import SettingError
-from perfkit.plots.extended_roofline import COLOURS, STALL_COLOURS, TYPE_COLOURS
+from perfkit.plots.extended_roofline import COLOURS, GREY, STALL_COLOURS, TYPE_COLOURS
 from perfkit.plots.roofs_by_level import host_gid, host_titles, level_titles, plot_levels, write_picture
 
 mpl.use("Agg")
@@ -20,6 +20,20 @@ def rooflines():
     scheduler = pk.DagScheduler(pk.DagCore.load("zen4"), record=False)
     dags = pk.open_dags("mvm,reduction", sizes=[20, 300])
     return {name: scheduler.run(dag).roofline() for name, dag in dags.items()}
+
+
+def test_roofs_that_the_legend_does_not_name_are_counted_there(rooflines):
+    """They were drawn in the colours of those that it names."""
+    roofline = rooflines["mvm, 300"] if "mvm, 300" in rooflines else next(iter(rooflines.values()))
+    ax = roofline.plot(labels=3)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    thin = [line for line in ax.lines if line.get_linewidth() < 1]
+    assert {line.get_color() for line in thin} == {GREY}
+    assert len(ax.lines) == len(roofline.roofs) + 1
+    more = next(text for text in texts if "more roof" in text)
+    assert more.startswith(f"{len(thin)} more roof")
+    assert len(texts) == len(ax.lines) - len(thin) + 1
+    assert "more roof" not in str([t.get_text() for t in roofline.plot(labels=99).get_legend().get_texts()])
 
 
 def test_each_level_has_its_intensity_and_its_roof(rooflines):

@@ -310,7 +310,8 @@ def _request(study: Study, one: Configuration, key: str, built: Built, folder: P
     return Request(
         object=f"./{path.relative_to(folder) if path.is_absolute() else path}", variant=key,
         repetitions=study.policy.repetitions, windows=study.policy.windows,
-        steps=study.steps, warmup=study.warmup, cold=study.cache == "cold",
+        # What one execution read, the next would find in the caches.
+        steps=study.steps or (1 if study.cache == "cold" else None), warmup=study.warmup, cold=study.cache == "cold",
         memory=study.memory_of(one), huge=study.pages == "huge", threads=one.threads,
         apart=study.executions == "apart",
     )  # fmt: skip
