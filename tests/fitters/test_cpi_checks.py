@@ -325,6 +325,16 @@ def test_a_fall_of_r2_between_splits_is_told(blocked, falls):
     assert [w[:36] for w in said] == ["R2 falls from 0.85 on random splits "] * falls
 
 
+@pytest.mark.parametrize(("real", "told"), [(0.004, "explain next to nothing"), (0.5, "comes from the division")])
+def test_what_shuffled_counts_reach_too_is_told_for_what_it_is(real, told):
+    """Of an R2 of 0.00 "most" came from the division."""
+    said = check_fit(
+        ("a",), np.ones(1), np.ones(1), 0.5, CpiBracket(0.5, 0.5, 1.0), CpiR2(real, real, real), real, "ipc", False
+    )
+    assert len(said) == 1
+    assert told in said[0]
+
+
 def test_the_interval_of_a_sum_that_alone_is_known_is_that_of_its_draws():
     draws = np.random.default_rng(4)
     first, total = draws.uniform(0.1, 0.5, 4000), draws.normal(0.6, 0.02, 4000)

@@ -38,6 +38,7 @@ _PARTS: tuple[tuple[str, str], ...] = (
 # Two counts that differ by less than this in nine of ten intervals are one counter, where it counts often enough.
 _TWIN, _SEEN = 0.01, 100.0
 _FEWEST_ALIKE = 3  # intervals: of one, any two events are multiples of each other
+_NOTHING = 0.1  # of R2
 _WIDE = 0.10
 _UNKNOWN = 0.10  # of the CPI: a part whose interval is longer
 _MISPREDICTION = 30.0
@@ -161,9 +162,12 @@ def check_fit(
             f"{bracket.width:.1%} of the CPI apart."
         )
     if placebo_r2 > 0.5 * r2.in_sample:
+        source = "most of this R2 comes from the division, not from the events."
+        if r2.in_sample < _NOTHING:
+            source = "these events explain next to nothing."
         told.append(
             f"shuffled counts reach an R2 of {placebo_r2:z.2f} where the real ones reach {r2.in_sample:z.2f} ({form} "
-            "form): most of this R2 comes from the division, not from the events."
+            f"form): {source}"
         )
     if r2.random - r2.blocked > 0.2 and not sorted_rows:
         told.append(

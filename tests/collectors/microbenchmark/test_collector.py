@@ -288,7 +288,7 @@ def test_marks_inside_a_region_time_only_what_lies_between():
 
 
 def test_a_cold_study_times_what_was_flushed():
-    """Of thousands of executions per flush all but the first find the lines in L1: 385 cycles for 256 lines, settled."""
+    """Of thousands of executions per flush all but the first find the lines in L1: 385 cycles for 256, settled."""
     kernel = """PK_REGION {
         volatile char *p = (char *)pk->memory; int s = 0;
         for (int i = 0; i < LINES; i++) s += p[i * 64];
