@@ -24,7 +24,7 @@ _MOST_DEATHS = 3  # workers that a batch may cost before it is given up
 def collect_on(
     where: str, study: Study, todo: Sequence[Task], size: int, seed: int, say: Callable[[int, str], None]
 ) -> Iterator[dict[str, Any]]:
-    """Measure configurations on a cluster and yield each row as it arrives, once.
+    """Measure configurations on a cluster and yield each row as it arrives, once, with the `files` that it was made of.
 
     Parameters
     ----------
@@ -120,6 +120,7 @@ def measure_batch(settings: dict[str, Any], part: Sequence[Task], seed: int, run
         done = []
         with measuring_lock():
             for record in measure_all(study, part, built, harness, objects, seed):
+                record["files"] = built[record["key"]].files
                 worker.log_event(_TOPIC, {"run": run, "record": record})
                 done.append(record)
     return done

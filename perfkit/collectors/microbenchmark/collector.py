@@ -255,9 +255,9 @@ class Microbenchmark:
                 if self.budget is not None:
                     predicted = self._with_budget(study, space, store, metadata)
                 elif self.cluster is not None:
-                    self._on_cluster(study, todo, len(space), store)
+                    self._on_cluster(study, todo, len(space), store, metadata)
                 elif self.spread:
-                    self._spread(study, todo, len(space), store)
+                    self._spread(study, todo, len(space), store, metadata)
                 else:
                     self._here(study, todo, len(space), store, metadata)
                 _remove_objects(folder / "objects")
@@ -369,7 +369,7 @@ class Microbenchmark:
         """Return the variants of a task: few enough that every processor has some, enough to share their headers."""
         return max(min(self.batch, math.ceil(variants / self.jobs)), 1)
 
-    def _spread(self, study: Study, todo: Sequence[Task], total: int, store: Store) -> None:
+    def _spread(self, study: Study, todo: Sequence[Task], total: int, store: Store, metadata: dict[str, Any]) -> None:
         """Let joblib's backend place whole batches: each is compiled and measured where it lands."""
         from joblib import Parallel, delayed
 
@@ -381,11 +381,13 @@ class Microbenchmark:
             batches = Parallel(n_jobs=self.jobs, return_as="generator_unordered")(tasks)
         for records in batches:
             for record in records:
-                store.add(record)
+                _add(store, metadata, record)
                 done += 1
                 self._say(done, total, "measuring")
 
-    def _on_cluster(self, study: Study, todo: Sequence[Task], total: int, store: Store) -> None:
+    def _on_cluster(
+        self, study: Study, todo: Sequence[Task], total: int, store: Store, metadata: dict[str, Any]
+    ) -> None:
         from perfkit.collectors.microbenchmark.cluster import collect_on
 
         assert self.cluster is not None
@@ -394,11 +396,32 @@ class Microbenchmark:
             self.cluster, study, todo, self.batch, self.seed, lambda done, what: self._say(before + done, total, what)
         )
         for record in rows:
-            store.add(record)
+            _add(store, metadata, record)
 
     def _say(self, done: int, total: int, what: str) -> None:
         if self.progress is not None:
             self.progress(done, total, what)
+
+
+def _add(store: Store, metadata: dict[str, Any], record: dict[str, Any]) -> None:
+    """Store a row that was compiled elsewhere, and the state of the files that it was made of.
+
+    Raises
+    ------
+    SettingError
+        Rows before it were made of another state of one of them.
+    """
+    files = record.pop("files", {})
+    for path, found in files.items():
+        if metadata["files"].get(path, found) != found:
+            raise SettingError(
+                f"the header, source or library {path} that {record.get('host') or 'a worker'} read is not that of the "
+                f"rows of {store.folder} before: put it back, or name another folder; the rows that arrived are kept"
+            )
+    if files.keys() - metadata["files"].keys():
+        metadata["files"] |= files
+        write_whole(store.folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
+    store.add(record)
 
 
 def _own_interval(records: Iterable[Mapping[str, Any]]) -> float:
@@ -409,7 +432,7 @@ def _own_interval(records: Iterable[Mapping[str, Any]]) -> float:
 
 
 def collect_batch(study_text: str, todo: Sequence[Task]) -> list[dict[str, Any]]:
-    """Compile and measure a batch on whatever machine this runs on; returns the store's records."""
+    """Compile and measure a batch on whatever machine this runs on; return records with the `files` that were read."""
     import yaml
 
     study = Study(**yaml.safe_load(study_text))
@@ -420,7 +443,8 @@ def collect_batch(study_text: str, todo: Sequence[Task]) -> list[dict[str, Any]]
         for one in compiling.batches_of(study, todo, len(todo)):
             built |= {result.key: result for result in compiling.compile_batch(one, objects)}
         with measuring_lock():
-            return list(measure_all(study, todo, built, harness, objects))
+            found = measure_all(study, todo, built, harness, objects)
+            return [record | {"files": built[record["key"]].files} for record in found]
 
 
 def _known_before(study: Study, space: Sequence[Task]) -> pd.DataFrame:

@@ -89,7 +89,8 @@ def check_origin(folder: Path, metadata: dict[str, Any], here: bool = True) -> N
         raise SettingError(
             f"{folder} was measured where {before['host']} held, here {metadata['host']} does: name another folder"
         )
-    check_files(folder, before.get("files", {}))
+    files = before.get("files", {})  # of a cluster they may lie where the workers are
+    check_files(folder, files if here else {path: known for path, known in files.items() if Path(path).exists()})
     metadata["files"] = before.get("files", {})
     for name in ("host", "kernel", "hypervisor", "governors", "turbo", "smt") if here else ():
         if machine.get(name) != now_on[name]:

@@ -10,6 +10,8 @@ import pytest
 
 from perfkit.collectors.microbenchmark import Microbenchmark
 from perfkit.collectors.microbenchmark import cluster as collecting
+from perfkit.collectors.microbenchmark.collector import _add
+from perfkit.collectors.microbenchmark.store import Store
 from perfkit.errors import SettingError, UnavailableError
 from perfkit.study.runs import StudyRuns, read_records
 from perfkit.study.study import Study
@@ -48,6 +50,34 @@ def test_a_killed_worker_loses_no_finished_row(tmp_path):
     assert (runs.table["host"] == os.uname().nodename).all()
     assert runs.table["processor"].nunique() == 1
     assert set(runs.table["worker"]) - set(killed)
+
+
+def test_rows_of_two_states_of_a_header_do_not_mix(tmp_path):
+    """Workers compile: what they read is noted as it is here, also for whoever goes on elsewhere."""
+    header, out = tmp_path / "v.h", tmp_path / "out"
+    settings = {"folder": str(tmp_path), "policy": QUICK, "steps": 100}
+    kernel = '#include "v.h"\nPK_REGION { for (long i = 0; i < N * V; i++) __asm__ volatile(""); }'
+    few, more = (Study(kernel, {"N": values}, **settings) for values in ([1, 2], [1, 2, 3]))
+    header.write_text("#define V 100\n")
+    collector = Microbenchmark(folder=out, cluster="local:2", batch=1)
+    assert (collector.collect(few).table["status"] == "ok").all()
+    header.write_text("#define V 300\n")
+    for other in (collector, Microbenchmark(folder=out), Microbenchmark(folder=out, spread=True)):
+        with pytest.raises(SettingError, match=r"v\.h has changed"):
+            other.collect(more)
+    header.write_text("#define V 100\n")
+    assert len(collector.collect(more).table) == 3
+
+
+def test_a_row_of_another_state_is_refused_when_it_arrives(tmp_path):
+    """The header changes on the way: of a worker, or while batches are measured."""
+    metadata = {"files": {"/a/v.h": "one"}}
+    with Store(tmp_path, "f") as store:
+        _add(store, metadata, {"key": "a", "files": {"/a/v.h": "one", "/a/w.h": "w"}})
+        assert metadata["files"] == {"/a/v.h": "one", "/a/w.h": "w"}
+        with pytest.raises(SettingError, match=r"/a/v\.h that node7 read is not that of the rows of"):
+            _add(store, metadata, {"key": "b", "host": "node7", "files": {"/a/v.h": "two"}})
+        assert [record["key"] for record in store.records()] == ["a"]
 
 
 def test_rows_are_stored_while_others_are_measured_and_a_stop_keeps_them(tmp_path):
