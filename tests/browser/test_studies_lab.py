@@ -63,3 +63,28 @@ def test_fma_tree_and_explorer(page: Any, lab: Lab):
         timeout=20_000,
     )
     assert page.failures == []
+
+
+def test_a_tree_larger_than_its_frame_is_folded(page: Any, lab: Lab):
+    """Of 39 nodes five were to be seen, boxes cut at two edges, in a frame of mostly paper."""
+    open_and_run(page, lab, "22_stream.ipynb", views=2)
+    tree = page.locator(".pk-tree-box").first
+    tree.scroll_into_view_if_needed()
+    nodes = tree.locator(".pk-node")
+    nodes.nth(6).wait_for(timeout=30_000)
+    assert nodes.count() == 7
+    assert tree.evaluate("box => box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight")
+    folded = sum(int(more.removeprefix("+")) for more in tree.locator(".pk-more").all_text_contents())
+    assert f", {folded + 7} nodes)" in page.locator(".pk-view", has=page.locator(".pk-tree-svg")).first.inner_text()
+    # A click on a folded node unfolds two levels below it, and leaves its way and what branches off.
+    last = nodes.nth(6)
+    index = last.get_attribute("data-node")
+    last.click()
+    page.wait_for_function("([box, index]) => box.querySelector('.pk-chosen')?.dataset.node === index",
+                           arg=[tree.element_handle(), index], timeout=10_000)  # fmt: skip
+    at_rest(page)
+    assert nodes.count() > 5 + 1
+    assert tree.locator(".pk-chosen").evaluate(
+        "node => { const a = node.getBoundingClientRect(), b = node.closest('.pk-tree-box').getBoundingClientRect();"
+        " return a.left >= b.left - 1 && a.right <= b.right + 1 && a.top >= b.top - 1 && a.bottom <= b.bottom + 1; }"
+    )

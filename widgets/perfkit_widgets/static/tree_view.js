@@ -1,13 +1,54 @@
 // Draws a decision tree as SVG, from the left to the right, so that even a tree of many leaves keeps its size of text; a
-// click, or the arrow keys, choose a node. Places (x in leaves, y in levels) and texts come from Python.
+// click, or the arrow keys, choose a node. Places (x in leaves, y in levels) and texts come from Python. A tree that is
+// larger than its frame is folded: the way to the chosen node with what branches off, and what is just below it.
 const NS = "http://www.w3.org/2000/svg";
-const LINE = 15, GAP_LEAVES = 8, GAP_LEVELS = 46;
+const LINE = 15, GAP_LEAVES = 8, GAP_LEVELS = 46, LEAST_GAP = 26;
+const HIGHEST = 760, BELOW = 2; // pixels of the frame (tree_view.css); levels below the chosen node
 
 function make(name, attributes, parent) {
   const element = document.createElementNS(NS, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   parent.appendChild(element);
   return element;
+}
+
+// Which nodes stand beside the way to `chosen`, at most `below` levels below it: all whose parent is open.
+function unfolded(nodes, chosen, below) {
+  const depth = new Map([[chosen, 0]]), open = new Set();
+  for (let i = chosen; i >= 0; i = nodes[i].parent) open.add(i);
+  nodes.forEach((node, index) => { // parents come before their children
+    if (!depth.has(node.parent)) return;
+    depth.set(index, depth.get(node.parent) + 1);
+    if (depth.get(index) < below) open.add(index);
+  });
+  return nodes.map((node) => node.parent < 0 || open.has(node.parent));
+}
+
+// How many nodes below one are folded away, right below it.
+function hidden(nodes, shown, index) {
+  let count = 0;
+  nodes.forEach((node, i) => {
+    if (shown[i]) return;
+    let up = node.parent;
+    while (up >= 0 && !shown[up]) up = nodes[up].parent;
+    if (up === index) count++;
+  });
+  return count;
+}
+
+// Places of the nodes that are shown: leaves one below the other, each parent halfway between its children.
+function placed(nodes, shown) {
+  const places = nodes.map((node) => ({ x: 0, y: node.y })), inside = nodes.map(() => []);
+  nodes.forEach((node, index) => { if (shown[index] && node.parent >= 0) inside[node.parent].push(index); });
+  let leaves = 0;
+  const place = (index) => {
+    const children = inside[index].sort((a, b) => nodes[a].x - nodes[b].x);
+    children.forEach(place);
+    places[index].x = children.length
+      ? (places[children[0]].x + places[children[children.length - 1]].x) / 2 : leaves++;
+  };
+  place(nodes.findIndex((node) => node.parent < 0));
+  return { places, leaves, levels: Math.max(...nodes.filter((_, i) => shown[i]).map((n) => n.y)) + 1 };
 }
 
 function render({ model, el }) {
@@ -28,19 +69,26 @@ function render({ model, el }) {
     ruler.font = `600 12px ${getComputedStyle(box).getPropertyValue("--jp-ui-font-family") || "sans-serif"}`;
     const W = Math.max(96, ...nodes.flatMap((n) => n.lines.map((line) => ruler.measureText(line).width + 18)));
     const H = LINE * Math.max(...nodes.map((n) => n.lines.length)) + 8;
-    const leaves = Math.max(...nodes.map((n) => n.x)) + 1, levels = Math.max(...nodes.map((n) => n.y)) + 1;
-    const width = levels * (W + GAP_LEVELS) - GAP_LEVELS + 12, height = leaves * (H + GAP_LEAVES) + 4;
+    const across = (levels, gap) => levels * (W + gap) - gap + 12, down = (leaves) => leaves * (H + GAP_LEAVES) + 4;
+    const whole = placed(nodes, nodes.map(() => true));
+    // In a saved page no kernel answers a click, so that nothing could be unfolded: the frame scrolls.
+    const saved = document.querySelector('script[type="application/vnd.jupyter.widget-state+json"]');
+    const fits = saved || across(whole.levels, LEAST_GAP) <= box.clientWidth && down(whole.leaves) <= HIGHEST;
+    const shown = fits ? nodes.map(() => true) : unfolded(nodes, Math.max(chosen, 0), BELOW);
+    const { places, leaves, levels } = fits ? whole : placed(nodes, shown);
+    const gap = Math.min(Math.max((box.clientWidth - 12 - levels * W) / (levels - 1 || 1), LEAST_GAP), GAP_LEVELS);
+    const width = across(levels, gap), height = down(leaves);
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "pk-tree-svg" }, box);
-    const middle = (n) => [6 + n.y * (W + GAP_LEVELS) + W / 2, 4 + n.x * (H + GAP_LEAVES) + H / 2];
+    const middle = (i) => [6 + places[i].y * (W + gap) + W / 2, 4 + places[i].x * (H + GAP_LEAVES) + H / 2];
     const onPath = new Set();
     for (let i = chosen; i >= 0; i = nodes[i].parent) onPath.add(i);
     nodes.forEach((node, index) => {
-      if (node.parent < 0) return;
-      const [px, y1] = middle(nodes[node.parent]), [cx, y2] = middle(node);
+      if (node.parent < 0 || !shown[index]) return;
+      const [px, y1] = middle(node.parent), [cx, y2] = middle(index);
       const x1 = px + W / 2, x2 = cx - W / 2;
       const strong = onPath.has(index);
       make("path", {
-        d: `M${x1},${y1} C${x1 + GAP_LEVELS / 2},${y1} ${x2 - GAP_LEVELS / 2},${y2} ${x2},${y2}`,
+        d: `M${x1},${y1} C${x1 + gap / 2},${y1} ${x2 - gap / 2},${y2} ${x2},${y2}`,
         class: strong ? "pk-edge pk-on" : "pk-edge",
         "stroke-width": 1 + 7 * Math.sqrt(node.share),
       }, svg);
@@ -48,7 +96,8 @@ function render({ model, el }) {
       word.textContent = node.side;
     });
     nodes.forEach((node, index) => {
-      const [x, y] = middle(node);
+      if (!shown[index]) return;
+      const [x, y] = middle(index);
       const group = make("g", {
         class: index === chosen ? "pk-node pk-chosen" : "pk-node", "data-node": index, role: "treeitem",
         "aria-label": node.lines.join(", "), "aria-selected": index === chosen,
@@ -61,12 +110,17 @@ function render({ model, el }) {
         }, group);
         text.textContent = line;
       });
-      make("title", {}, group).textContent = node.title;
+      const below = hidden(nodes, shown, index);
+      if (below) {
+        const more = make("text", { x: x + W / 2 - 4, y: y + H / 2 - 4, class: "pk-more", fill: node.dark ? "white" : "black" }, group);
+        more.textContent = `+${below}`;
+      }
+      make("title", {}, group).textContent = node.title + (below ? `; a click unfolds ${below} nodes below` : "");
       group.addEventListener("click", () => choose(index));
     });
-    // The chosen node is in view, the whole tree where it fits.
+    // The chosen node is in view, with what is below it.
     if (chosen >= 0 && chosen < nodes.length) {
-      const [x, y] = middle(nodes[chosen]);
+      const [x, y] = middle(chosen);
       if (width > box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
       if (height > box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
     }
