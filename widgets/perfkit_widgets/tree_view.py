@@ -36,9 +36,9 @@ class TreeView(Explorer):
     """A decision tree that can be clicked.
 
     The lighter a node, the more mixed the rows in it; the thicker an edge, the more rows take it. A click, or the arrow
-    keys, choose a node: below stands the way to it, and `rows` are the table's rows that pass through it. Of a tree that
-    is larger than its frame the way to the chosen node is drawn, with what branches off and two levels below it; "+6" in
-    a node are six that are folded away below it.
+    keys, choose a node: below stands the way to it, and `rows` are the table's rows that pass through it. Of a tree
+    larger than its frame the way to the chosen node is drawn, with what branches off and two levels below it; "+6" in a
+    node are six that are folded away below it.
 
     Parameters
     ----------
