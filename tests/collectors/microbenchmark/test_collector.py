@@ -305,7 +305,9 @@ def test_a_cold_study_times_what_was_flushed():
 
 @pytest.mark.parametrize(
     "body",
-    ["WORK; PK_END;", "PK_BEGIN; WORK;", "PK_END; WORK; PK_BEGIN;", "if (step % 2) PK_BEGIN; WORK; PK_END;"],
+    ["WORK; PK_END;", "PK_BEGIN; WORK;", "PK_END; WORK; PK_BEGIN;", "if (step % 2) PK_BEGIN; WORK; PK_END;",
+     "PK_BEGIN; WORK; if (step % 2) PK_END;", "PK_BEGIN; WORK; PK_BEGIN; WORK; PK_END; PK_END;",
+     "PK_BEGIN; WORK; PK_END; WORK; PK_END;"],
 )  # fmt: skip
 def test_marks_that_do_not_come_in_pairs_fail_the_row(body):
     """An end alone was 115 million million cycles, settled; a beginning alone timed the whole region."""
