@@ -336,7 +336,7 @@ def test_programs_whose_region_is_not_in_pairs_or_without_a_main_fail(tmp_path):
 
 
 def test_what_marks_take_is_not_in_the_figure():
-    """Chains of 3 cycles per multiplication (5 on small cores) between marks, from one on: within 3 cycles and a thousandth.
+    """Chains of 3 cycles per multiplication (5 on small cores) between marks: within 3 cycles and a thousandth.
 
     What marks take is some cycles, whatever they enclose; the clock's rate is known to a thousandth or two.
     """
