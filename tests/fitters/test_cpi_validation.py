@@ -239,6 +239,7 @@ def holds(fit) -> int:
 @pytest.mark.parametrize("fixed_time", [False, True])
 def test_intervals_that_miss_the_truth_for_noise_in_the_cycles_are_not_supported(fixed_time):
     """With 5 % of noise the IPC form was "supported" in every case, and one in five of its intervals held the truth."""
+    held = held_by_other = 0
     for seed in range(4):
         fit = pk.CpiStack().fit(phases(seed, 0.05, fixed_time=fixed_time))
         assert fit.verdict.level != "supported"
@@ -246,7 +247,9 @@ def test_intervals_that_miss_the_truth_for_noise_in_the_cycles_are_not_supported
         assert any("two forms disagree beyond the intervals" in told for told in fit.warnings)
         other = fit.refit(form="cpi")
         assert other.verdict.level == "supported"
-        assert holds(other) >= 3
+        held, held_by_other = held + holds(fit), held_by_other + holds(other)
+    assert held <= 8  # of 16
+    assert held_by_other >= 13
 
 
 @pytest.mark.parametrize(("noise", "of"), [(0.0, "cycles"), (0.002, "cycles"), (0.02, "instructions")])

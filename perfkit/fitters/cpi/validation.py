@@ -11,7 +11,7 @@ from perfkit.fitters.cpi.estimator import Estimator
 from perfkit.fitters.cpi.solvers import Form, System, build_system, r_squared, squared_error, squared_spread, to_stack
 
 _FEWEST_BLOCKS = 10
-_NEAR = 0.002  # of the CPI
+_NEAR = 0.005  # of the CPI
 
 
 @dataclass(frozen=True)
