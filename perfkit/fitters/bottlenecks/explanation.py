@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.fitters.bottlenecks.doubts import in_turns, running
-from perfkit.fitters.bottlenecks.features import NAMES, PORTS, RULES, SUMS, any_of, full_classes
+from perfkit.fitters.bottlenecks.features import (
+    NAMES,
+    OF_LOADS,
+    PORTS,
+    RULES,
+    SUMS,
+    any_of,
+    full_classes,
+    loads_nothing,
+)
 from perfkit.fitters.bottlenecks.names import names_for
 from perfkit.names import counted, did_you_mean, listed
 from perfkit.results import Tabled, draw
@@ -291,7 +300,7 @@ class Weighed:
         for r, run in enumerate(index):
             for c, name in enumerate(map(str, self.names)):
                 lacking = self._lacking(name, r, real=bool(vendor))
-                if not lacking:
+                if not lacking or (name in OF_LOADS and loads_nothing(self.shares["loads per instruction"])[r]):
                     continue
                 gains = {event: self._gain(name, event, r) for event in lacking}
                 lacking = sorted(lacking, key=lambda event: -gains[event])

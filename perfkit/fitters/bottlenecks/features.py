@@ -245,13 +245,15 @@ def known(rates: Rates, core: Microarchitecture, names: Collection[str] | None =
     """Return what the events that were counted determine, and what they only bound; parameters as of `features`.
 
     ``names`` are the events that the processor can count, by default all: of a class's groups of ports, those that it
-    can tell are taken for all of them.
+    can tell are taken for all of them where they have all of its ports.
     """
     found = features(rates, core)
     values = np.stack([found[name] for name in NAMES], axis=1)
     least = np.full_like(values, np.nan)
     for name, every_group in port_events(core).items():
         groups = [g for g in every_group if names is None or f"uops.{g}" in names]
+        if {u for g in groups for u in core.ports[g].units} < {u for g in every_group for u in core.ports[g].units}:
+            groups = every_group
         at, counted = NAMES.index(f"{name}: ports"), _counted(rates, [f"uops.{group}" for group in groups])
         some = ~np.all(counted, axis=0) if groups else np.zeros(len(values), dtype=np.bool_)
         some &= ~_counted(rates, [any_of(name)])[0]
@@ -309,8 +311,12 @@ def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool
 
 def without_loads(x: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return the rows that load nothing to speak of, (rows,): nothing is forwarded to a load there."""
-    loads = x[:, NAMES.index("loads per instruction")]
-    return np.asarray((loads >= 0) & (loads < _NO_LOADS))
+    return loads_nothing(x[:, NAMES.index("loads per instruction")])
+
+
+def loads_nothing(share: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where so few loads per instruction are none to speak of; what was not counted (-1, NaN) is not none."""
+    return np.asarray((share >= 0) & (share < _NO_LOADS))
 
 
 def unhelpful(core: Microarchitecture) -> tuple[str, ...]:

@@ -231,7 +231,7 @@ class Bottlenecks:
         return Weighed(
             names=np.array(outputs)[mine],
             credit=np.where(counted, credit, np.nan)[:, mine],
-            probability=np.where(counted, probability, np.nan)[:, mine],
+            probability=np.where(counted, np.minimum(probability, 1.0), np.nan)[:, mine],
             first=first[:, mine],
             rival=rival[:, mine],
             final=final,
