@@ -35,7 +35,7 @@ _MOST: dict[str, tuple[str, float]] = {
 }
 
 
-def impossible(shares: Mapping[str, NDArray[np.float64]], shared: NDArray[np.bool_]) -> list[tuple[str, ...]]:
+def impossible_shares(shares: Mapping[str, NDArray[np.float64]], shared: NDArray[np.bool_]) -> list[tuple[str, ...]]:
     """Return, for each row, what no core can do, in words.
 
     Parameters

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perfkit import datasets
 from perfkit.errors import DataError
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
-from perfkit.fitters.bottlenecks.doubts import impossible, in_turns, running
+from perfkit.fitters.bottlenecks.doubts import impossible_shares, in_turns, running
 from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed, remarks
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
@@ -74,7 +74,7 @@ class Bottlenecks:
         found = core if isinstance(core, Microarchitecture) else Microarchitecture.load(core)
         return cls(found, datasets.load(DATA))
 
-    def explain(self, samples: Samples) -> Explanation:
+    def explain(self, samples: Samples, *, intervals: bool = True) -> Explanation:
         """Return what holds each run back, and each of its intervals.
 
         Parameters
@@ -82,6 +82,8 @@ class Bottlenecks:
         samples : Samples
             Of the simulated PMU, or a dump of an Intel or AMD processor: events are known by their names
             (docs/bottlenecks.md). Time must be in cycles.
+        intervals : bool
+            Whether each interval is judged, too: some milliseconds each where events are missing.
 
         Raises
         ------
@@ -91,13 +93,13 @@ class Bottlenecks:
         names, simulated = self._names(samples, "Bottlenecks.explain")
         has = None if simulated else countable(self.core.vendor, self.core.name)
         by_run = rates_of(samples, names, ["run"])
-        by_interval = rates_of(samples, names, ["run", "place", "interval"])
+        by_interval = rates_of(samples, names, ["run", "place", "interval"]).iloc[: None if intervals else 0]
         runs = self.judge(by_run, has=has)
-        intervals = self.judge(by_interval, WAYS // 3, decide=False, has=has).table(by_interval.index, evidence=False)
+        each = self.judge(by_interval, WAYS // 3, decide=False, has=has).table(by_interval.index, evidence=False)
         left = unused([] if simulated else samples.events, names, self.core.vendor, self.core.name)
         return Explanation(
             runs=runs.table(by_run.index),
-            intervals=intervals,
+            intervals=each,
             events=pd.DataFrame([vars(one) for one in names], columns=["simulated", "real", "note"]),
             next_events=runs.measure_next(by_run.index, "" if simulated else self.core.vendor, self.core.name),
             core=self.core.name,
@@ -105,13 +107,13 @@ class Bottlenecks:
             kind=samples.kind,
             unused=left[["event", "why"]],
             doubts=self._doubts(samples, by_run, left),
-            remarks=remarks(samples, by_run.index, runs, intervals),
+            remarks=remarks(samples, by_run.index, runs, each),
         )
 
     def _doubts(self, samples: Samples, by_run: pd.DataFrame, left: pd.DataFrame) -> pd.DataFrame:
         """Return why the counts of runs cannot be believed: run, doubt."""
         shared = in_turns(running(samples, by_run.index))
-        impossibly = impossible(features(_arrays(by_run), self.core), shared)
+        impossibly = impossible_shares(features(_arrays(by_run), self.core), shared)
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
         if len(foreign):

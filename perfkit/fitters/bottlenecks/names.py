@@ -94,6 +94,8 @@ def _own(real: str, of: str, cores: Sequence[str], vendor: str, core: str) -> bo
     if of not in ("", vendor) or (vendor and maker(real) not in ("", vendor)):
         return False
     known = {name for names in event_map()["vendors"].values() for name in names}
+    if real.startswith(tuple(event_map()["absent"].get(core, ()))):
+        return False
     return not cores or core in cores or core not in known
 
 
@@ -164,6 +166,29 @@ def names_for(simulated: str, vendor: str, core: str = "") -> tuple[str, ...]:
         if event == simulated and (not vendor or _own(real, of, cores, vendor, core)):
             groups.setdefault(group, []).append(real)
     return tuple("+".join(names) for names in groups.values())
+
+
+def cores_of(events: Iterable[str], vendor: str = "") -> dict[str, tuple[int, int]]:
+    """Return, for each core that the map knows, how many of a dump's events it has, and how many it cannot have.
+
+    Parameters
+    ----------
+    events : iterable of str
+        The dump's events.
+    vendor : str
+        Whose cores; "" is every one's.
+    """
+    names = {normalise(event) for event in events}
+    known = event_map()["vendors"]
+    found = {}
+    for of, cores in known.items():
+        for core in cores if vendor in ("", of) else ():
+            mine = {real: False for _, real, *_ in _rows() if real in names}
+            for _, real, _, generic, only, *_ in _rows():
+                if real in mine:
+                    mine[real] |= _own(real, generic, only, of, core)
+            found[core] = (sum(mine.values()), len(mine) - sum(mine.values()))
+    return found
 
 
 def countable(vendor: str, core: str) -> frozenset[str]:
