@@ -69,7 +69,7 @@ def test_with_all_that_a_processor_can_count_no_answer_waits_for_more(both):
     named = {run: found.answer(run) for run in TRACES}
     # AMD counts no cycles in which nothing begins, and few ports.
     assert sum(name != "cannot tell" for name in named.values()) >= (6 if core.vendor == "Intel" else 5), named
-    for run, name in named.items():
+    for run in named:
         rows = found.of(run)
         assert "depends on events that were not counted" not in found.why(run)
         assert rows["status"].eq("told").all()
