@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
+from perfkit.fitters.bottlenecks.doubts import impossible_shares
 from perfkit.fitters.bottlenecks.features import PORTS, SUMS, any_of, features, port_events
 from perfkit.fitters.bottlenecks.names import countable, map_table, matched, names_for, unused
 from perfkit.machine.core import Microarchitecture
@@ -167,6 +168,17 @@ def test_counts_that_no_such_core_can_have_end_in_no_answer(changes, told):
     stack = model.stacks(wrong)
     assert stack.runs["verdict"].eq("unsupported").all()
     assert told in stack.summary()
+
+
+def test_counters_in_turns_may_be_off_by_more_and_not_by_anything():
+    core = Microarchitecture.load("zen4")
+    shares = features({"full.rob": np.array([1.2, 1.3, 1.3, 2.1, 6.0, 9.0]), "uops": np.full(6, 3.0)}, core)
+    told = impossible_shares(shares, np.array([1.0, 1.0, 0.5, 0.5, 0.1, 0.1]))
+    assert [bool(each) for each in told] == [False, True, False, True, False, True]
+    assert told[5] == ("900% of the cycles (full.rob)",)
+    traces = {name: pk.datasets.load(f"traces/{name}") for name in ("l2-bound", "load-bound", "branchy")}
+    samples = pk.SimulatedPmu(core, intervals=12, counters=8, noise=0.05).collect(traces)
+    assert pk.Bottlenecks.load(core).explain(samples, intervals=False).doubts.empty
 
 
 def test_twenty_instructions_per_cycle_are_too_many():

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from perfkit.fitters.bottlenecks.features import PORTS
 from perfkit.samples.table import Samples
 
-# A share of what cannot be exceeded: by so much counters may be apart, and by so much where they ran in turns.
-_APART, _IN_TURNS = 1.25, 2.0
+# A share of what cannot be exceeded: by so much counters may be apart, and by so much where they ran in turns; more,
+# the fewer looks a count is scaled up from (of simulated runs counted 0.1 of the time, none is beyond 8).
+_APART, _IN_TURNS, _SCALED = 1.25, 2.0, 0.8
 _SHARED = 0.95  # of the time: counters that ran less were scaled up
 _CYCLES = (
     *(f"exec.{n}" for n in ("0", "1", "2", "3+", "0.pending.l1", "0.pending.l2", "0.pending.l3")),
@@ -35,25 +36,26 @@ _MOST: dict[str, tuple[str, float]] = {
 }
 
 
-def impossible_shares(shares: Mapping[str, NDArray[np.float64]], shared: NDArray[np.bool_]) -> list[tuple[str, ...]]:
+def impossible_shares(shares: Mapping[str, NDArray[np.float64]], running: NDArray[np.float64]) -> list[tuple[str, ...]]:
     """Return, for each row, what no core can do, in words.
 
     Parameters
     ----------
     shares : mapping of feature to (rows,) float
         Shares of capacity (`perfkit.fitters.bottlenecks.features.features`).
-    shared : (rows,) bool
-        Whether counters ran in turns: estimates may be twice as much as there is.
+    running : (rows,) float
+        The share of the time in which events were counted: estimates may be more than there is.
     """
-    found: list[list[str]] = [[] for _ in shared]
+    found: list[list[str]] = [[] for _ in running]
+    scaled = np.maximum(_IN_TURNS, _SCALED / np.maximum(running, 1e-9))
     for feature, (words, often) in _MOST.items():
-        most = often * np.where(shared, _IN_TURNS, _APART)
+        most = often * np.where(in_turns(running), scaled, _APART)
         for row in np.flatnonzero(shares[feature] > most):
             found[row].append(f"{shares[feature][row]:.0%} of {words}")
     return [tuple(each) for each in found]
 
 
-def running(samples: Samples, index: pd.Index) -> NDArray[np.float64]:
+def share_counted(samples: Samples, index: pd.Index) -> NDArray[np.float64]:
     """Return the mean share of the time in which each run's events were counted, as far as it is known; else 1."""
     table = samples.table[samples.table["count"].notna()]
     share = table.groupby(table["run"].astype(str), observed=True)["running"].mean()

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
-from perfkit.fitters.bottlenecks.doubts import in_turns, running
+from perfkit.fitters.bottlenecks.doubts import in_turns, share_counted
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
@@ -201,7 +201,7 @@ def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.Da
 
     That counters ran in turns, which classes no event of the processor tells, and that intervals do not agree.
     """
-    share, rows = running(samples, index), []
+    share, rows = share_counted(samples, index), []
     first = intervals[(intervals["status"] == "told") & (intervals["probability"] >= _SURE)]
     for r, run in enumerate(map(str, index)):
         if in_turns(share[r : r + 1])[0]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perfkit import datasets
 from perfkit.errors import DataError
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
-from perfkit.fitters.bottlenecks.doubts import impossible_shares, in_turns, running
+from perfkit.fitters.bottlenecks.doubts import impossible_shares, share_counted
 from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed, remarks
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
@@ -112,8 +112,8 @@ class Bottlenecks:
 
     def _doubts(self, samples: Samples, by_run: pd.DataFrame, left: pd.DataFrame) -> pd.DataFrame:
         """Return why the counts of runs cannot be believed: run, doubt."""
-        shared = in_turns(running(samples, by_run.index))
-        impossibly = impossible_shares(features(_arrays(by_run), self.core), shared)
+        counted = share_counted(samples, by_run.index)
+        impossibly = impossible_shares(features(_arrays(by_run), self.core), counted)
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
         if len(foreign):
