@@ -206,8 +206,10 @@ def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.Da
     for r, run in enumerate(map(str, index)):
         if in_turns(share[r : r + 1])[0]:
             rows.append((run, f"events were counted {share[r]:.2g} of the time and scaled up: counts are estimates"))
-        if runs.final[r] and (lacks := runs.lacking(r)):
-            rows.append((run, f"the processor has no event for {listed(lacks)}: as in simulated runs that look alike"))
+        if runs.final[r]:
+            lacks = runs.lacking(r)
+            what = f"the processor has no event for {listed(lacks)}" if lacks else "some events have no name here"
+            rows.append((run, f"{what}: what is not counted is as in simulated runs that look alike"))
         mine = intervals["run"].astype(str) == run
         n = int(intervals[mine].groupby(["place", "interval"], observed=True).ngroups)
         shares = first.loc[first["run"].astype(str) == run, "resource"].value_counts() / max(n, 1)
@@ -330,8 +332,8 @@ class Weighed:
         return lacking if real and ports else [e for e in lacking if e != any_]
 
     def lacking(self, row: int) -> list[str]:
-        """Return the classes of which an event is missing."""
-        return [str(name) for name in self.names if any(not self._has(event, row) for event in self.needs[str(name)])]
+        """Return the classes of which no event was counted."""
+        return [str(name) for name in self.names if not any(self._has(event, row) for event in self.needs[str(name)])]
 
     def _has(self, event: str, row: int) -> bool:
         return event in self.counted and bool(self.counted[event][row])
