@@ -7,6 +7,7 @@ import pytest
 import perfkit as pk
 from perfkit.fitters.bottlenecks.doubts import impossible_shares
 from perfkit.fitters.bottlenecks.features import PORTS, SUMS, any_of, features, port_events
+from perfkit.fitters.bottlenecks.model import rates_of
 from perfkit.fitters.bottlenecks.names import countable, map_table, matched, names_for, unused
 from perfkit.machine.core import Microarchitecture
 
@@ -247,3 +248,21 @@ def test_a_full_port_whose_doubling_gives_nothing_is_told_as_such():
     rates = {c.removeprefix("rate:"): other[c] for c in other if c.startswith("rate:") and "stall." not in c}
     judged = pk.Bottlenecks.load("zen4").judge(pd.DataFrame(rates).reset_index(drop=True), decide=False)
     assert (judged.credit[np.arange(len(other)), judged.order()[:, 0]] > 0.0).all()
+
+
+def test_what_any_port_takes_is_no_use_of_a_port_of_its_own():
+    """Of a loop of additions all four ports are busy, and each counts as many: that is no vector unit's use."""
+    ports = {f"uops_dispatched_port.port_{n}": rate for n, rate in ((0, 0.9), (1, 0.9), (5, 0.9), (6, 1.0))}
+    rows = [
+        {"run": "mine", "interval": k, "event": e, "time": 1e6, "work": 3e6, "count": 1e6 * rate}
+        for k in range(3)
+        for e, rate in ports.items()
+    ]
+    samples = pk.Samples.from_frame(pd.DataFrame(rows), kind="measured", time_event="cycles", work_event="instructions")
+    names = matched(samples.events, simulated=False, vendor="Intel", core="skylake_x")
+    rates = rates_of(samples, names, ["run"]).iloc[0]
+    assert rates["uops.p0156"] == pytest.approx(3.7)
+    assert rates[["uops.p0", "uops.p1", "uops.p5"]].tolist() == pytest.approx([0.0, 0.0, 0.0])
+    assert rates["uops.p6"] == pytest.approx(0.1)
+    evidence = pk.Bottlenecks.load("skylake_x").explain(samples).of("mine").set_index("resource")["evidence"]
+    assert evidence["integer units"].startswith("92% of its busiest ports used")

@@ -297,7 +297,7 @@ def _without_shared(rates: pd.DataFrame, names: tuple[Named, ...]) -> pd.DataFra
     A processor counts every uop that a port executed; the simulator's events of one port are of uops that no other port
     takes. What any port takes is spread evenly: so much as the least busy of them had.
     """
-    alone = [one.simulated for one in names if one.note.startswith("every uop") and one.simulated in rates]
+    alone = [one.simulated for one in names if one.shared and one.simulated in rates]
     return rates.assign(**rates[alone].sub(rates[alone].min(axis=1), axis=0)) if len(alone) > 2 else rates
 
 

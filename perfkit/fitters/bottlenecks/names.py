@@ -27,11 +27,14 @@ class Named:
         The simulator's name and the dump's.
     note : str
         Where the two do not mean the same; "" where nothing is known to differ.
+    shared : bool
+        It is of one port, and counts uops that other ports take, too, where the simulator's does not.
     """
 
     simulated: str
     real: str
     note: str = ""
+    shared: bool = False
 
 
 _AMD = (
@@ -57,7 +60,7 @@ def event_map() -> Mapping[str, Any]:
 
 
 @cache
-def _rows() -> tuple[tuple[str, str, str, str, tuple[str, ...], int, bool], ...]:
+def _rows() -> tuple[tuple[str, str, str, str, tuple[str, ...], int, bool, bool], ...]:
     known = event_map()
     parts = {f"uops.{port}": entries for port, entries in known["ports"].items()}
     parts |= {any_of(name): entries for name, entries in known["classes"].items()}
@@ -68,7 +71,10 @@ def _rows() -> tuple[tuple[str, str, str, str, tuple[str, ...], int, bool], ...]
                 group += not entry.get("sum", False) or name == entry["names"][0]
                 cores = tuple(entry.get("cores", ()))
                 is_port = event in parts and event.startswith("uops.p")
-                rows.append((event, name, entry.get("note", ""), entry.get("vendor", ""), cores, group, is_port))
+                shared = entry.get("shared", False)
+                rows.append(
+                    (event, name, entry.get("note", ""), entry.get("vendor", ""), cores, group, is_port, shared)
+                )
     return tuple(rows)
 
 
@@ -76,9 +82,10 @@ def map_table() -> pd.DataFrame:
     """Return the map as a table: one row per simulated event and real name.
 
     Columns: simulated, real, note, vendor ("" is every one), cores (empty: all of the vendor's), group (rows of one
-    group are added up), port (whether it tells a port, whose names differ from one generation of cores to the next).
+    group are added up), port (whether it tells a port, whose names differ from one generation of cores to the next),
+    shared (whether it counts what other ports take, too).
     """
-    return pd.DataFrame(_rows(), columns=["simulated", "real", "note", "vendor", "cores", "group", "port"])
+    return pd.DataFrame(_rows(), columns=["simulated", "real", "note", "vendor", "cores", "group", "port", "shared"])
 
 
 def maker(real: str) -> str:
@@ -120,10 +127,10 @@ def matched(events: Iterable[str], *, simulated: bool, vendor: str = "", core: s
         at_hand.setdefault(normalise(event), event)
     groups: dict[int, list[Named]] = {}
     complete: dict[int, bool] = {}
-    for event, real, note, of, cores, group, _ in _rows():
+    for event, real, note, of, cores, group, _, shared in _rows():
         if _own(real, of, cores, vendor, core):
             complete[group] = complete.get(group, True) and real in at_hand
-            groups.setdefault(group, []).append(Named(event, at_hand.get(real, ""), note))
+            groups.setdefault(group, []).append(Named(event, at_hand.get(real, ""), note, shared))
     found: dict[str, list[Named]] = {}
     for group, names in groups.items():
         if complete[group]:
@@ -162,7 +169,7 @@ def unused(events: Iterable[str], names: Sequence[Named], vendor: str, core: str
 def names_for(simulated: str, vendor: str, core: str = "") -> tuple[str, ...]:
     """Return real events that stand for a simulated one on a vendor's core ("" for every); sums are joined by +."""
     groups: dict[int, list[str]] = {}
-    for event, real, _, of, cores, group, _ in _rows():
+    for event, real, _, of, cores, group, *_ in _rows():
         if event == simulated and (not vendor or _own(real, of, cores, vendor, core)):
             groups.setdefault(group, []).append(real)
     return tuple("+".join(names) for names in groups.values())
