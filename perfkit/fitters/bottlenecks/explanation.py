@@ -19,6 +19,7 @@ from perfkit.fitters.bottlenecks.features import (
     any_of,
     full_classes,
     loads_nothing,
+    telling_all,
 )
 from perfkit.fitters.bottlenecks.names import names_for
 from perfkit.names import counted, did_you_mean, listed
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 CANNOT_TELL = "cannot tell"
 UNCERTAIN = "uncertain"
+SEVERAL = "tells several classes apart"
 _SURE = 0.5  # the probability below which no class is named
 # A class is told where it is the likeliest, or is not, whatever the events that were not counted may have been: in so
 # large, or so small, a share of the ways in which they are completed.
@@ -295,7 +297,8 @@ class Weighed:
     def measure_next(self, index: pd.Index, vendor: str, core: str) -> pd.DataFrame:
         """Return the events that would decide what the counted ones leave open, one for each class.
 
-        Of a class's events that were not counted, the one that decides most. Classes that may hold the run back come
+        Of a class's events that were not counted, the one that decides most; after all of these, on real processors,
+        events that are no class's own. Classes that may hold the run back come
         first; then the most deciding, then the likeliest, then the one that is the bottleneck most often in training.
         """
         rows = []
@@ -309,8 +312,15 @@ class Weighed:
                 event, names = _to_measure(tuple(lacking), vendor, core)
                 told = (gains[event], float(self.first[r, c]), float(self.prior[c]))
                 open_ = bool(self.rival[r, c] or self.first[r, c] > _OUT)
-                keys = (r, not open_, *(-round(value, 6) for value in told))
+                keys = (r, int(not open_), *(-round(value, 6) for value in told))
                 rows.append((keys, (str(run), name, event, names, *told)))
+            for event, features in telling_all().items() if vendor else ():
+                if self._has(event, r) or any(event in needs for needs in self.needs.values()):
+                    continue
+                names = ", ".join(names_for(event, vendor, core)[:2])
+                if names:
+                    told = (float(max(self.gain[r, NAMES.index(each)] for each in features)), 0.0, 0.0)
+                    rows.append(((r, 2, -round(told[0], 6), 0.0, 0.0), (str(run), SEVERAL, event, names, *told)))
         columns = ["run", "resource", "event", "names", "gain", "possible", "prior"]
         return pd.DataFrame([row for _, row in sorted(rows, key=lambda both: both[0])], columns=columns)
 

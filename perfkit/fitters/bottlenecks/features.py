@@ -374,3 +374,15 @@ def matrix(rates: Rates, core: Microarchitecture) -> NDArray[np.float32]:
     found = features(rates, core)
     order = np.stack([found[name] for name in NAMES], axis=1) if found else np.zeros((0, len(NAMES)))
     return np.clip(np.nan_to_num(order, nan=-1.0, posinf=8.0), -1.0, 8.0).astype(np.float32)
+
+
+def telling_all() -> dict[str, tuple[str, ...]]:
+    """Return the events of features that are of no class, with these features: they tell several classes apart."""
+    found: dict[str, list[str]] = {}
+    made_of: dict[str, tuple[str, ...]] = {f"share: {event}": (event,) for event in _SHARES}
+    made_of |= {name: (above, below) for name, (above, below, *_) in _RATIOS.items()}
+    made_of |= {"lines from L3": SUMS["lines.l3"], "lines from L2": ("l1.misses",)}
+    for feature, events in made_of.items():
+        for event in events:
+            found.setdefault(event, []).append(feature)
+    return {event: tuple(features_) for event, features_ in found.items() if event != "instructions"}

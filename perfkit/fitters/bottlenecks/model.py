@@ -22,6 +22,7 @@ from perfkit.fitters.bottlenecks.features import (
     OF_LOADS,
     Known,
     features,
+    features_of,
     full_classes,
     known,
     needed,
@@ -185,6 +186,12 @@ class Bottlenecks:
         """
         arrays = _arrays(rates)
         never = _uncountable(self.core, has)
+        own = [
+            each
+            for name in OF_LOADS
+            for each in (*features_of(name), *map("share: {}".format, needed(name, self.core)))
+        ]
+        of_loads = np.isin(NAMES, own)
         classes = classes_of(self.core)
         outputs = [str(name) for name in self.forest.outputs]
         shape = (len(rates), len(outputs))
@@ -192,17 +199,20 @@ class Bottlenecks:
         gain = np.zeros((len(rates), len(NAMES)))
         rival, final = np.zeros(shape, dtype=np.bool_), np.zeros(len(rates), dtype=np.bool_)
         given = known(arrays, self.core, has)
+        nothing_loaded = without_loads(as_numbers(given.values))
         for part in completed(given, ways, runs):
             n, k = part.x.shape[:2]
             flat = part.x.reshape(n * k, -1)
             roots, votes = self.forest.predict(flat, ruled_out(flat, tuple(outputs)))
             each = part.weight[:, :, None] * np.eye(len(outputs))[votes.argmax(axis=1)].reshape(n, k, -1)
             first[part.rows] = each.sum(axis=1)
-            last = has is not None and not (part.missing & ~never).any()
-            final[part.rows] = last
+            open_ = part.missing & ~never
+            last = np.where(nothing_loaded[part.rows], not (open_ & ~of_loads).any(), not open_.any())
+            final[part.rows] = last & (has is not None)
             # Calibration is of rows of which all is known. Where no more can be counted, the ways are as often right
             # as their trees say (data/make/league.py real).
-            sure = votes if last and part.missing.any() else self.forest.probability(votes)
+            raw = np.repeat(final[part.rows] & part.missing.any(), k)[:, None]
+            sure = np.where(raw, votes, self.forest.probability(votes))
             for into, values in ((credit, np.square(roots)), (probability, sure)):
                 into[part.rows] = (values.reshape(n, k, -1) * part.weight[:, :, None]).sum(axis=1)
             likeliest = np.array(outputs)[probability[part.rows].argmax(axis=1)]
@@ -221,7 +231,6 @@ class Bottlenecks:
         )
         counted |= final[:, None]  # what no event here tells is told by how likely it is
         shares = features(arrays, self.core)
-        nothing_loaded = without_loads(as_numbers(given.values))
         counted |= nothing_loaded[:, None] & np.isin(outputs, OF_LOADS)
         for row in range(len(rates)):
             full = full_classes(shares, row)
