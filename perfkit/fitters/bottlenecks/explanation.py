@@ -298,7 +298,7 @@ class Weighed:
         """Return the events that would decide what the counted ones leave open, one for each class.
 
         Of a class's events that were not counted, the one that decides most; after all of these, on real processors,
-        events that are no class's own. Classes that may hold the run back come
+        an event that is no class's own. Classes that may hold the run back come
         first; then the most deciding, then the likeliest, then the one that is the bottleneck most often in training.
         """
         rows = []
@@ -314,15 +314,20 @@ class Weighed:
                 open_ = bool(self.rival[r, c] or self.first[r, c] > _OUT)
                 keys = (r, int(not open_), *(-round(value, 6) for value in told))
                 rows.append((keys, (str(run), name, event, names, *told)))
-            for event, features in telling_all().items() if vendor else ():
-                if self._has(event, r) or any(event in needs for needs in self.needs.values()):
-                    continue
-                names = ", ".join(names_for(event, vendor, core)[:2])
-                if names:
-                    told = (float(max(self.gain[r, NAMES.index(each)] for each in features)), 0.0, 0.0)
-                    rows.append(((r, 2, -round(told[0], 6), 0.0, 0.0), (str(run), SEVERAL, event, names, *told)))
+            if vendor and not any(names for (row, *_), (_, _, _, names, *_) in rows if row == r):
+                rows += [((r, 2, 0.0, 0.0, 0.0), (str(run), SEVERAL, *each)) for each in self._general(r, vendor, core)]
         columns = ["run", "resource", "event", "names", "gain", "possible", "prior"]
         return pd.DataFrame([row for _, row in sorted(rows, key=lambda both: both[0])], columns=columns)
+
+    def _general(self, row: int, vendor: str, core: str) -> list[tuple[str, str, float, float, float]]:
+        """Return the event of no single class that decides most and was not counted, if a core has any, as a list."""
+        found = []
+        for event, features in telling_all().items():
+            names = ", ".join(names_for(event, vendor, core)[:2])
+            if names and not self._has(event, row) and not any(event in needs for needs in self.needs.values()):
+                gain = float(max(self.gain[row, NAMES.index(feature)] for feature in features))
+                found.append((event, names, gain, 0.0, 0.0))
+        return sorted(found, key=lambda each: -each[2])[:1]
 
     def _lacking(self, name: str, row: int, *, real: bool) -> list[str]:
         """Return the events of a class that were not counted: no single ports where all were counted together.
