@@ -159,7 +159,7 @@ def _bottlenecks(samples: Samples) -> Tried:
     runs = [str(run) for run in found.runs["run"].unique()]
     answers = pd.Series({run: found.answer(run) for run in runs})
     first = str(answers.value_counts().index[0])
-    least = found.why(runs[0]).splitlines()
+    least = found.why(str(answers.index[answers == first][0])).splitlines()
     if first == CANNOT_TELL:
         trust: Trust = "not applicable" if len(found.events) < FEW_EVENTS else "unsupported"
         asked = next((line for line in least if line.startswith("measure next")), "")
@@ -184,9 +184,8 @@ def _cpi(samples: Samples) -> Tried:
     places = samples.table["place"].cat.categories
     same = [e for e in samples.events if normalise(e) in _SAME_AS_TIME]
     rest = [e for e in samples.events if e not in same and not is_fixed_rate(e)]
-    fit = CpiStack(events=tuple(rest) if same and rest else None).fit(
-        samples
-    )  # as the command fits it: fewer resamples would judge otherwise at the edge
+    # As the command fits it: fewer resamples would judge otherwise at the edge.
+    fit = CpiStack().fit(samples.select(events=rest) if same and rest else samples)
     parts = fit.components.drop("base").sort_values(ascending=False)
     named = {normalise(samples.time_event) in TIME_EVENTS[:-1], normalise(samples.work_event) in WORK_EVENTS} == {True}
     amount = f"CPI {fit.cpi:.3g}" if named else f"{fit.cpi:.3g} {per_unit(samples.time_event, samples.work_event)}"

@@ -39,17 +39,18 @@ def nearest_core(family: str) -> str:
 
 
 _NAMED = (
-    (r"zen ?5|turin|granite ridge|strix|epyc(?:\(tm\))? 9\d\d5|ryzen .*\b9\d{3}", "zen5"),
-    (r"zen ?4|genoa|bergamo|raphael|epyc(?:\(tm\))? 9\d\d4|ryzen .*\b7\d[^23]\d", "zen4"),
-    (r"zen ?3|milan|vermeer|epyc(?:\(tm\))? 7\d\d3|ryzen .*\b5\d{3}", "zen3"),
-    (r"sapphire|emerald|xeon.*(?:platinum|gold|silver) [3-9][45]\d\d", "golden_cove"),
-    (r"raptor ?lake|1[34]th gen intel", "raptor_cove"),
-    (r"alder ?lake|12th gen intel", "alder_lake_p"),
-    (r"meteor ?lake|granite rapids", "redwood_cove"),
-    (r"ice ?lake|tiger ?lake|rocket ?lake|xeon.*(?:platinum|gold|silver) [3-9]3\d\d", "ice_lake"),
-    (r"skylake|cascade ?lake|xeon.*(?:platinum|gold|silver|bronze) [3-9][12]\d\d", "skylake_x"),
-    (r"sandy ?bridge|ivy ?bridge", "sandy_bridge"),
+    (r"\b(?:zen ?5|turin|granite ridge|strix)\b|epyc(?:\(tm\))? 9\d\d5|ryzen .*\b9\d{3}", "zen5"),
+    (r"\b(?:zen ?4|genoa|bergamo|raphael)\b|epyc(?:\(tm\))? 9\d\d4|ryzen .*\b7\d[^23]\d", "zen4"),
+    (r"\b(?:zen ?3|milan|vermeer)\b|epyc(?:\(tm\))? 7\d\d3|ryzen .*\b5(?![357]00u)\d{3}", "zen3"),
+    (r"\b(?:sapphire|emerald) ?rapids\b|xeon.*(?:platinum|gold|silver) [3-9][45]\d\d", "golden_cove"),
+    (r"\braptor ?lake\b|1[34]th gen intel", "raptor_cove"),
+    (r"\balder ?lake\b|12th gen intel", "alder_lake_p"),
+    (r"\b(?:meteor ?lake|granite rapids)\b", "redwood_cove"),
+    (r"\b(?:ice|tiger|rocket) ?lake\b|xeon.*(?:platinum|gold|silver) [3-9]3\d\d", "ice_lake"),
+    (r"\b(?:skylake|cascade ?lake)\b|xeon.*(?:platinum|gold|silver|bronze) [3-9][12]\d\d", "skylake_x"),
+    (r"\b(?:sandy|ivy) ?bridge\b", "sandy_bridge"),
 )
+_MANY = ("sandy_bridge",)  # whose names of events several generations have that are not modelled
 _PREFERRED = ("zen4", "skylake_x", "golden_cove")  # of cores whose events fit as well
 
 
@@ -72,7 +73,7 @@ def core_of(samples: Samples, named: str) -> tuple[str, bool]:
     if best[0] <= best[1] or not makers:
         return "", False
     core = next((core for core in _PREFERRED if core in alike), alike[0])
-    return core, len(alike) == 1
+    return core, len(alike) == 1 and core not in _MANY
 
 
 def simulated_model(samples: Samples, family: str) -> SpireModel | None:

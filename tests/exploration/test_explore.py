@@ -19,6 +19,7 @@ from perfkit.cli.pages.answer import of_cpi, of_exploration, of_spire, page
 from perfkit.errors import FormatError, PerfkitError, SettingError
 from perfkit.exploration import exploration
 from perfkit.exploration.methods import Tried
+from perfkit.exploration.models import core_of
 from perfkit.samples.events import mode_cautions
 from perfkit.samples.processors import processor_of
 from tests.results.examples import EXAMPLES
@@ -827,3 +828,20 @@ def test_cycles_in_which_nothing_is_done_explain_no_cycles(tmp_path):
     cause = tmp_path / "cause.csv"
     cause.write_text(text.replace("uops_executed.stall_cycles", "cycle_activity.stalls_l3_miss"))
     assert "Without" not in pk.explore(cause).methods.set_index("method").loc["CPI stack", "why"]
+
+
+@pytest.mark.parametrize(
+    ("named", "core"),
+    [
+        ("AMD Ryzen 5 7600X 6-Core Processor", "zen4"), ("AMD Ryzen 5 5600X 6-Core Processor", "zen3"),
+        ("AMD Ryzen 9 9950X 16-Core Processor", "zen5"), ("AMD Ryzen 3 3200G", ""), ("AMD Ryzen 5 5500U", ""),
+        ("AMD Ryzen 5 7520U", ""), ("AMD EPYC 9654 96-Core Processor", "zen4"), ("AMD EPYC 9755", "zen5"),
+        ("Intel(R) Xeon(R) Platinum 8480+", "golden_cove"), ("sapphirerapids", "golden_cove"), ("featuring", ""),
+        ("host milano", ""),
+    ],
+)  # fmt: skip
+def test_a_processors_name_is_read_in_whole_words(named, core):
+    """Every "Ryzen 5" was a Zen 5, and sure."""
+    rows = [{"run": "a", "interval": 0, "event": "branch-misses", "time": 1.0, "work": 1.0, "count": 1.0}]
+    samples = pk.Samples.from_frame(pd.DataFrame(rows), kind="measured", time_event="cycles", work_event="instructions")
+    assert core_of(samples, named) == (core, bool(core))

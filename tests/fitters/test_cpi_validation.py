@@ -262,7 +262,7 @@ def test_stacks_whose_two_forms_agree_stay_supported(noise, of):
 
 def test_of_noise_in_the_instructions_the_cpi_form_tells_that_the_other_differs():
     fit = pk.CpiStack(form="cpi").fit(phases(0, 0.05, of="instructions"))
-    assert any("unless the instructions themselves are noisy" in told for told in fit.warnings)
+    assert any("the IPC form where the instructions are" in told for told in fit.warnings)
 
 
 def test_outside_is_beyond_an_end_of_the_interval():

@@ -6,7 +6,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.fitters.bottlenecks.doubts import impossible_shares
-from perfkit.fitters.bottlenecks.features import PORTS, SUMS, any_of, features, port_events
+from perfkit.fitters.bottlenecks.features import PORTS, SUMS, any_of, features, port_events, unhelpful
 from perfkit.fitters.bottlenecks.model import rates_of
 from perfkit.fitters.bottlenecks.names import countable, map_table, matched, names_for, unused
 from perfkit.machine.core import Microarchitecture
@@ -30,9 +30,12 @@ def as_dump(samples: pk.Samples, core: Microarchitecture, changes: dict[str, flo
     has = countable(core.vendor, core.name)
     all_ports = next((g for g in ("uops.p0156B", "uops.p0156") if g in has), "")
     if all_ports:  # what any port takes is spread evenly, and a real port's event counts that, too
-        free = (simulated[all_ports] - sum(simulated[port] for port in SINGLE)) / len(SINGLE)
+        units = len(core.ports[all_ports.removeprefix("uops.")].units)
+        free = (simulated[all_ports] - sum(simulated[port] for port in SINGLE)) / units
         simulated |= {port: simulated[port] + free for port in SINGLE}
     counts: dict[str, np.ndarray] = {}
+    if all_ports == "uops.p0156B":  # one event of two ports
+        counts["uops_dispatched.port_5_11"] = simulated["uops.p5"] + free
     for event in sorted(has & set(simulated)):
         names = names_for(event, core.vendor, core.name)
         if not any(name in counts or "+" in name for name in names):
@@ -266,6 +269,79 @@ def test_what_any_port_takes_is_no_use_of_a_port_of_its_own():
     assert rates["uops.p6"] == pytest.approx(0.1)
     evidence = pk.Bottlenecks.load("skylake_x").explain(samples).of("mine").set_index("resource")["evidence"]
     assert evidence["integer units"].startswith("92% of its busiest ports used")
+
+
+def _dump(counts: dict[str, float], ipc: float = 2.0, **more: float) -> pk.Samples:
+    """A dump of one run: counts per cycle, the same in three intervals."""
+    rows = [
+        {"run": "mine", "interval": k, "event": e, "time": 1e9, "work": ipc * 1e9, "count": 1e9 * rate, **more}
+        for k in range(3)
+        for e, rate in counts.items()
+    ]
+    return pk.Samples.from_frame(pd.DataFrame(rows), kind="measured", time_event="cycles", work_event="instructions")
+
+
+@pytest.mark.parametrize(
+    ("core", "ipc", "counts"),
+    [
+        # Two ports in one event: 1.9 uops per cycle is what they can do.
+        ("golden_cove", 4.8, {"uops_dispatched.port_5_11": 1.9, "uops_dispatched.port_0": 0.95}),
+        # Prefetchers ask for lines that L2 has.
+        ("golden_cove", 2.0, {"l2_rqsts.all_hwpf": 0.7, "cycle_activity.stalls_total": 0.3}),
+        # A misprediction costs less on the machine than in the file.
+        ("zen5", 1.0, {"ex_ret_brn_misp": 1 / 14, "ex_ret_brn": 0.2}),
+        # Memory is faster than in the file, or the core runs slower beside it.
+        ("redwood_cove", 2.0, {"longest_lat_cache.miss": 0.25}),
+    ],
+)  # fmt: skip
+def test_counts_that_a_machine_can_have_are_not_refused(core, ipc, counts):
+    found = pk.Bottlenecks.load(core).explain(_dump(counts, ipc))
+    assert found.doubts.empty, found.doubts.to_string()
+
+
+def test_loads_that_read_zero_were_not_counted(both):
+    """A virtual machine gives 0 for what it does not count: "no loads" ruled the chain of loads out, "told"."""
+    core, samples = both
+    dump = as_dump(samples, core).select(runs=["pointer-chase"])
+    loads = [
+        e for e in dump.events if e in ("mem_inst_retired.all_loads", "l1-dcache-loads", "ls_dispatch.ld_dispatch")
+    ]
+    table = dump.table.assign(count=dump.table["count"].where(~dump.table["event"].isin(loads), 0.0))
+    zero = pk.Samples.from_frame(table, kind="measured", time_event="cycles", work_event="instructions")
+    model = pk.Bottlenecks.load(core)
+    without = dump.select(events=[e for e in dump.events if e not in loads])
+    assert loads
+    assert model.explain(zero).answer("pointer-chase") == model.explain(without).answer("pointer-chase")
+
+
+def test_one_event_that_was_scaled_up_makes_all_shares_estimates():
+    """The mean over many events hid the one that was counted 40 % of the time."""
+    counts = {f"uops_dispatched_port.port_{n}": 0.3 for n in range(8)} | {"cycle_activity.stalls_total": 1.4}
+    table = _dump(counts, running=1.0).table
+    table["running"] = np.where(table["event"] == "cycle_activity.stalls_total", 0.4, 1.0)
+    samples = pk.Samples.from_frame(table, kind="measured", time_event="cycles", work_event="instructions")
+    found = pk.Bottlenecks.load("skylake_x").explain(samples)
+    assert found.doubts.empty, found.doubts.to_string()
+    assert "some events were counted 0.4 of the time" in found.why("mine")
+
+
+def test_ports_of_a_row_are_told_by_those_that_were_counted_in_it():
+    """One run had all ports counted, the other a single one: what that one shared was "all of it"."""
+    both = pd.concat(
+        [
+            _dump({f"uops_dispatched_port.port_{n}": 0.9 for n in (0, 1, 5, 6)}).table.assign(run="a"),
+            _dump({"uops_dispatched_port.port_0": 0.9}).table.assign(run="b"),
+        ],
+        ignore_index=True,
+    )
+    samples = pk.Samples.from_frame(both, kind="measured", time_event="cycles", work_event="instructions")
+    names = matched(samples.events, simulated=False, vendor="Intel", core="skylake_x")
+    assert rates_of(samples, names, ["run"])["uops.p0"].to_dict() == pytest.approx({"a": 0.0, "b": 0.9})
+
+
+def test_a_full_store_port_is_the_cores_limit_only_where_it_has_one():
+    cores = ("skylake_x", "ice_lake", "golden_cove", "zen4")
+    assert [unhelpful(Microarchitecture.load(core)) for core in cores] == [("store ports",), (), (), ()]
 
 
 @pytest.mark.parametrize("run", ["branchy", "latency-add", "store-bound"])

@@ -22,13 +22,14 @@ _CYCLES = (
     "full.rob", "full.load_buffer", "full.store_buffer", "full.scheduler",
 )  # fmt: skip
 # Feature -> what it is a share of, and how often that share may be had: instructions that are fused take one place of
-# the width for two (1.8 in simulated runs), and memory differs from one machine to the next.
+# the width for two (1.8 in simulated runs), a misprediction may cost half of what the core's file says, and memory
+# differs from one machine to the next, in bandwidth and in the clock of the core beside it.
 _MOST: dict[str, tuple[str, float]] = {
     "pipeline width: uops": ("the width of the front end (uops)", 1.0),
     "instructions of the width": ("the width of the front end (instructions)", 2.4),
-    "mispredicted branches: branch-misses": ("the cycles would restart (branch-misses)", 1.0),
+    "mispredicted branches: branch-misses": ("the cycles would restart (branch-misses)", 2.4),
     "misses a branch": ("the branches would be mispredicted", 1.0),
-    "memory bandwidth: lines.memory": ("the memory bandwidth (lines.memory)", 2.4),
+    "memory bandwidth: lines.memory": ("the memory bandwidth (lines.memory)", 8.0),
     "lines from L3": ("the bandwidth of L3 (lines)", 1.6),
     "lines from L2": ("the bandwidth of L2 (lines)", 1.6),
     **{f"{name}: ports": (f"the cycles of the busiest {name}", 1.0) for name in PORTS},
@@ -56,9 +57,9 @@ def impossible_shares(shares: Mapping[str, NDArray[np.float64]], running: NDArra
 
 
 def share_counted(samples: Samples, index: pd.Index) -> NDArray[np.float64]:
-    """Return the mean share of the time in which each run's events were counted, as far as it is known; else 1."""
+    """Return the least share of the time in which an event of each run was counted, as far as it is known; else 1."""
     table = samples.table[samples.table["count"].notna()]
-    share = table.groupby(table["run"].astype(str), observed=True)["running"].mean()
+    share = table.groupby(table["run"].astype(str), observed=True)["running"].min()
     return np.nan_to_num(share.reindex(index.astype(str)).to_numpy(dtype=float), nan=1.0)
 
 

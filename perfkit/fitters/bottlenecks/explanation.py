@@ -207,7 +207,9 @@ def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.Da
     first = intervals[(intervals["status"] == "told") & (intervals["probability"] >= _SURE)]
     for r, run in enumerate(map(str, index)):
         if in_turns(share[r : r + 1])[0]:
-            rows.append((run, f"events were counted {share[r]:.2g} of the time and scaled up: counts are estimates"))
+            rows.append(
+                (run, f"some events were counted {share[r]:.2g} of the time and scaled up: counts are estimates")
+            )
         if runs.final[r]:
             lacks = runs.lacking(r)
             what = f"the processor has no event for {listed(lacks)}" if lacks else "some events have no name here"

@@ -30,6 +30,9 @@ OF_LOADS = ("store forwarding", "L1 latency", "load ports", "load buffer")
 # Of a capacity: then all else together makes a program faster by the rest at most, one part in twenty. What uses far
 # more than all of it is not of this core.
 _FULL, _ABSURD = 0.95, 1.25
+# Their bandwidth differs from machine to machine of one core: full by the file alone is not full.
+OF_THE_MACHINE = ("memory bandwidth", "L3")
+_IDLE = 0.1  # of the cycles
 
 
 @dataclass(frozen=True)
@@ -305,6 +308,7 @@ def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool
         found[:, k] |= loads if name in OF_LOADS else False
         if name in CAPACITIES:
             full[:, k] = _is_full(x[:, NAMES.index(CAPACITIES[name])])
+            full[:, k] &= ~_never_idle(x[:, NAMES.index("share: exec.0")]) if name in OF_THE_MACHINE else True
     out = (found | full.any(axis=1, keepdims=True)) & ~full
     return np.asarray(out & ~out.all(axis=1, keepdims=True))
 
@@ -322,19 +326,27 @@ def loads_nothing(share: NDArray[Any]) -> NDArray[np.bool_]:
 def unhelpful(core: Microarchitecture) -> tuple[str, ...]:
     """Return the classes whose full capacity stands for a limit of the core that no class has.
 
-    Where a core's file says nothing of `store_commit`, one store for each cycle reaches L1, whatever ports there are.
+    Where a core has one port for the data of stores and its file says nothing of `store_commit`, one store for each
+    cycle reaches L1, too.
     """
-    return () if "store_commit" in core.resources else ("store ports",)
+    ports = {unit for group in port_events(core).get("store ports", ()) for unit in core.ports[group].units}
+    return ("store ports",) if len(ports) == 1 and "store_commit" not in core.resources else ()
 
 
 def is_full(name: str, shares: Mapping[str, NDArray[np.float64]], row: int) -> bool:
     """Return whether a capacity of a class is full in a row, as far as its events were counted."""
-    return name in CAPACITIES and bool(_is_full(shares[CAPACITIES[name]][row]))
+    full = name in CAPACITIES and bool(_is_full(shares[CAPACITIES[name]][row]))
+    return full and not (name in OF_THE_MACHINE and bool(_never_idle(shares["share: exec.0"][row])))
 
 
 def full_classes(shares: Mapping[str, NDArray[np.float64]], row: int) -> list[str]:
     """Return the classes that are full in a row."""
     return [name for name in CAPACITIES if is_full(name, shares, row)]
+
+
+def _never_idle(share: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where hardly a cycle begins nothing: then nothing waits for lines, whatever bandwidth a file gives."""
+    return np.asarray((share >= 0) & (share < _IDLE))
 
 
 def _is_full(share: NDArray[Any]) -> NDArray[np.bool_]:

@@ -40,6 +40,9 @@ from perfkit.samples.table import Samples, expect_samples
 
 DATA, STACKS = "bottlenecks/model", "bottlenecks/stacks"
 WAYS = 30  # in which a row of a run with missing events is completed
+# A processor's program that loads nothing at all was not counted: virtual machines give 0 for an event they lack.
+_NEVER_NONE = ("mem-loads", "l1.accesses")
+_PORTS_TOLD = 2  # ports counted in a row, above which what they share can be told
 Rates = dict[str, NDArray[np.float64]]
 
 
@@ -287,6 +290,8 @@ def rates_of(samples: Samples, names: tuple[Named, ...], by: list[str]) -> pd.Da
     rates = pd.DataFrame(index=of_real.index)
     for one in names:  # and several real events may be added up to one
         here = of_real[one.real] if one.real in of_real else pd.Series(np.nan, index=of_real.index)
+        if one.simulated in _NEVER_NONE and one.real != one.simulated:
+            here = here.where(here != 0)
         rates[one.simulated] = rates[one.simulated] + here if one.simulated in rates else here
     rates = _without_shared(rates.dropna(axis=1, how="all"), names)
     every = table[by].drop_duplicates()
@@ -304,10 +309,12 @@ def _without_shared(rates: pd.DataFrame, names: tuple[Named, ...]) -> pd.DataFra
     """Return rates in which a port's are those of the uops that need it, as far as that can be told.
 
     A processor counts every uop that a port executed; the simulator's events of one port are of uops that no other port
-    takes. What any port takes is spread evenly: so much as the least busy of them had.
+    takes. What any port takes is spread evenly: so much as the least busy of them had, where three and more were
+    counted in a row; of fewer it cannot be told.
     """
     alone = [one.simulated for one in names if one.shared and one.simulated in rates]
-    return rates.assign(**rates[alone].sub(rates[alone].min(axis=1), axis=0)) if len(alone) > 2 else rates
+    least = rates[alone].min(axis=1).where(rates[alone].notna().sum(axis=1) > _PORTS_TOLD, 0.0)
+    return rates.assign(**rates[alone].sub(least, axis=0))
 
 
 __all__ = ["CANNOT_TELL", "DATA", "Bottlenecks", "rates_of"]

@@ -190,7 +190,10 @@ def forms_apart(parts: Sequence[str], form: Form) -> list[str]:
             "intervals do not tell. Read the CPI form (form='cpi', in a shell --form cpi) where that one is supported."
         )
     else:
-        told += "This form is right unless the instructions themselves are noisy: scaled up, or of another time."
+        told += (
+            "This form is the right one where the cycles are noisy, the IPC form where the instructions are; a cause "
+            "that was not counted makes both wrong."
+        )
     return [told]
 
 
