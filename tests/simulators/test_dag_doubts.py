@@ -20,10 +20,10 @@ from perfkit.simulators.dag.schedule import DagScheduler
     ],
 )
 def test_each_rule_compares_with_the_cycles(facts, words):
-    (said,) = doubts(facts, 3000, 1000, 20)
+    (said,) = doubts(facts, 3000, 1000, 20, 10)
     assert words in said
     few = {name: str(int(count) // 20) for name, count in facts.items()}
-    assert doubts(few, 3000, 1000, 20) == ()
+    assert doubts(few, 3000, 1000, 20, 10) == ()
 
 
 def search(data, wanted, found):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.dag.doubts import EXTERNAL, MISSED, SURPRISES, UNSEEN_CALLS, Successors, doubts
+from perfkit.dag.doubts import CROWDED, CROWDED_UNKNOWN, EXTERNAL, MISSED, SURPRISES, UNSEEN_CALLS, Successors, doubts
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
@@ -147,8 +147,10 @@ class DagScheduler:
             facts[SURPRISES] = str(follow.surprises)
             facts.setdefault(UNSEEN_CALLS, str(int((dag.program.op == CALL).any())))
             facts[EXTERNAL] = str(follow.executed(getattr(dag, "callers", {})))
-        penalty = self.core.misprediction_penalty
-        return replace(found, doubts=doubts(facts, found.instructions, found.cycles, penalty))
+        core = self.core
+        facts[CROWDED if core.set_fill else CROWDED_UNKNOWN] = str(int(work.saved[layout.CROWDED]))
+        each = core.misprediction_penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
+        return replace(found, doubts=doubts(facts, found.instructions, found.cycles, *each))
 
     def settings(self) -> dict[str, Any]:
         """Return the switches (without the core), as saved with a schedule."""
@@ -200,7 +202,7 @@ class _Run:
         self.beyond = True if tables.beyond_paper(program, self.parameters) else None
         self.saved = np.zeros(layout.SCALARS, dtype=np.int64)
         self.saved[layout.LEFT] = self.parameters[layout.WIDTH]
-        self.saved[layout.PREVIOUS] = -1
+        self.saved[layout.PREVIOUS] = self.saved[layout.TURN] = -1
         self.saved[layout.AT_OP] = -1
         self.saved[layout.TOP] = int(program.frame.max())
         self.saved[layout.BASE] = layout.BETWEEN
