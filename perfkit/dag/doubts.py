@@ -20,7 +20,18 @@ CROWDED, CROWDED_UNKNOWN = "lines that wait for their set of L1", "lines that wo
 _NOTABLE = 0.15  # of the cycles: what is left out and takes more is said
 _RETURN = 3  # cycles of a call and its return that no node stands for: fib(18), 8,361 calls, is 12,000 cycles short
 _STRING_START = 14  # of a string instruction: 40 bytes take 14 cycles on Zen 4, and 30 and more on Intel's cores
-_HISTORY, _TABLE = 8, 1 << 16
+# Blocks that a prediction knows of, the most first: predictors have seen how a loop of some 30 turns ends (the core
+# files' `branch_history` is 12 to 38), not one of 100; what is new to so long a memory may not be to a shorter one.
+_HISTORY, _SHORT, _TABLE = 32, 8, 1 << 16
+
+
+def _leaving(history: int) -> int:
+    """Return what the oldest of so many blocks has become in their key, as a signed number of 64 bits."""
+    found = pow(31, history, 1 << 64)
+    return found - (found >> 63 << 64)
+
+
+_OLD, _RECENT = _leaving(_HISTORY), _leaving(_SHORT)
 
 
 class _Seen(NamedTuple):
@@ -166,8 +177,9 @@ class Successors:
     def __init__(self, blocks: int) -> None:
         self._runs = np.zeros(blocks, dtype=np.int64)
         self._next = np.full(blocks, -1, dtype=np.int64)  # what followed each block
-        self._table = np.full(_TABLE, -1, dtype=np.int64)
-        self._recent = np.full(_HISTORY + 2, -1, dtype=np.int64)  # the last blocks; how many came; surprises
+        self._tables = np.full((2, _TABLE), -1, dtype=np.int64)
+        # The last blocks; how many came; the keys of as many as the two tables know of; surprises.
+        self._recent = np.full(_HISTORY + 4, -1, dtype=np.int64)
         self._recent[_HISTORY:] = 0
 
     @property
@@ -181,26 +193,28 @@ class Successors:
 
     def see(self, records: Any, length: int, addresses: Any) -> None:
         """Go through executed blocks."""
-        _follow(records, length, addresses, self._table, self._recent, self._runs, self._next)
+        _follow(records, length, addresses, self._tables, self._recent, self._runs, self._next)
 
 
 @njit(cache=True)
-def _follow(records: Any, length: Any, addresses: Any, table: Any, recent: Any, runs: Any, after: Any) -> None:
-    at, seen = 0, recent[_HISTORY]
+def _follow(records: Any, length: Any, addresses: Any, tables: Any, recent: Any, runs: Any, after: Any) -> None:
+    at, seen, old, new = 0, recent[_HISTORY], recent[_HISTORY + 1], recent[_HISTORY + 2]
     while at < length:
         block = records[at]
         runs[block] += 1
-        key = np.int64(0)
-        for k in range(_HISTORY):
-            key = (key * 31 + recent[(seen + k) % _HISTORY] + 1) & 0xFFFFFFFFFF
-        i = (key * 0x9E3779B1 >> 13) & (table.shape[0] - 1)
+        i = ((old & 0xFFFFFFFF) * 0x9E3779B1 >> 13) & (tables.shape[1] - 1)
+        j = ((new & 0xFFFFFFFF) * 0x9E3779B1 >> 13) & (tables.shape[1] - 1)
         last = recent[(seen - 1) % _HISTORY]
         if last >= 0:
-            expected = table[i] if table[i] >= 0 else after[last]
-            recent[_HISTORY + 1] += expected >= 0 and expected != block
+            expected = tables[0, i]
+            if expected < 0:
+                expected = tables[1, j] if tables[1, j] >= 0 else after[last]
+            recent[_HISTORY + 3] += expected >= 0 and expected != block
             after[last] = block
-        table[i] = block
+        tables[0, i] = tables[1, j] = block
+        old = old * 31 + block + 1 - (recent[seen % _HISTORY] + 1) * _OLD
+        new = new * 31 + block + 1 - (recent[(seen - _SHORT) % _HISTORY] + 1) * _RECENT
         recent[seen % _HISTORY] = block
         seen += 1
         at += 1 + addresses[block]
-    recent[_HISTORY] = seen
+    recent[_HISTORY], recent[_HISTORY + 1], recent[_HISTORY + 2] = seen, old, new
