@@ -6,7 +6,7 @@ Constraints", ISPASS 2014, section III. What the paper leaves open is settled as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from perfkit.dag.graph import Dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
-from perfkit.simulators.dag.core import DagCore
+from perfkit.simulators.dag.core import DagCore, parameter_names
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.reuse import (
     AHEAD,
@@ -179,6 +179,53 @@ def rescheduler(dag: NodeSource, scheduler: DagScheduler) -> Callable[..., Exten
         return replace(scheduler, core=scheduler.core.replace(**changes)).run(dag).roofline()
 
     return schedule
+
+
+def changed_by(scheduler: DagScheduler, changes: Sequence[str], told: str = "") -> DagScheduler:
+    """Return a scheduler with changes that are written as text: parameters of the core, and switches.
+
+    Parameters
+    ----------
+    scheduler
+        What is changed.
+    changes
+        A change each: ``["rs=20", "inflight_blocking=1"]``; empty ones are none.
+    told
+        How errors begin, before the change.
+
+    Raises
+    ------
+    SettingError
+        A change is not written so, or there is no such parameter: the message names the known ones.
+
+    Examples
+    --------
+    >>> changed_by(DagScheduler(DagCore.sandy_bridge_erm()), ["rs=20"]).core.rs
+    20.0
+    """
+    found: Any = scheduler
+    switches = scheduler.settings()
+    for item in (text.strip() for text in changes):
+        parameter, sign, text = (part.strip() for part in item.partition("="))
+        if not item:
+            continue
+        if not sign:
+            raise SettingError(f"{told}{item}: PARAMETER=NUMBER expected")
+        words = parameter in ("l3_rounding", "below_l1")
+        try:
+            value: Any = text if words else float(text)
+        except ValueError as error:
+            raise SettingError(f"{told}{item}: {error}") from error
+        if parameter in switches:
+            whole = isinstance(switches[parameter], bool) or parameter in ("x86_order", "inflight_merging")
+            found = replace(found, **{parameter: bool(value) if whole else value})
+        elif parameter in parameter_names():
+            found = replace(found, core=found.core.replace(**{parameter: value}))
+        else:
+            known = ", ".join(sorted({*parameter_names(), *switches} - {"record"}))
+            raise SettingError(f"{told}{item}: unknown parameter {parameter}; known: {known}")
+    changed: DagScheduler = found
+    return changed
 
 
 def _as_core(core: Any) -> DagCore:
