@@ -133,11 +133,11 @@ def steps_of(factor: int) -> int:
 
     Examples
     --------
-    >>> [steps_of(factor) for factor in (3, 33, 31, 10, 45, 35, 6364136223846793005)]
-    [1, 2, 2, 2, 2, 0, 0]
+    >>> [steps_of(factor) for factor in (3, 8, 33, 31, 10, 45, 35, 6364136223846793005)]
+    [1, 1, 2, 2, 2, 2, 0, 0]
     """
     odd = factor // (factor & -factor)
-    if factor in _LEA:
+    if factor in _LEA or factor.bit_count() == 1:
         return 1
     two = odd in _LEA or factor in _TWO_STEPS or factor.bit_count() <= 2 or (factor + 1).bit_count() == 1
     return 2 if two else 0
