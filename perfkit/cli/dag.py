@@ -282,32 +282,10 @@ def _tell_paper(core: str) -> None:
 
 def _scheduler(core: str, change: list[str], warm: bool | None) -> Any:
     """Return a scheduler for a core with the changes of --set: the core's parameters, and the scheduler's switches."""
-    from dataclasses import replace
+    from perfkit.simulators.dag.core import DagCore
+    from perfkit.simulators.dag.schedule import DagScheduler, changed_by
 
-    from perfkit.errors import SettingError
-    from perfkit.simulators.dag.core import DagCore, parameter_names
-    from perfkit.simulators.dag.schedule import DagScheduler
-
-    scheduler: Any = DagScheduler(DagCore.load(core), warm=warm is not False, record=False)
-    switches = scheduler.settings()
-    for item in change:
-        parameter, sign, text = item.partition("=")
-        if not sign:
-            raise SettingError(f"--set {item}: PARAMETER=NUMBER expected")
-        words = parameter in ("l3_rounding", "below_l1")
-        try:
-            value: Any = text if words else float(text)
-        except ValueError as error:
-            raise SettingError(f"--set {item}: {error}") from error
-        if parameter in switches:
-            whole = isinstance(switches[parameter], bool) or parameter in ("x86_order", "inflight_merging")
-            scheduler = replace(scheduler, **{parameter: bool(value) if whole else value})
-        elif parameter in parameter_names():
-            scheduler = replace(scheduler, core=scheduler.core.replace(**{parameter: value}))
-        else:
-            known = ", ".join(sorted({*parameter_names(), *switches} - {"record"}))
-            raise SettingError(f"--set {item}: unknown parameter {parameter}; known: {known}")
-    return scheduler
+    return changed_by(DagScheduler(DagCore.load(core), warm=warm is not False, record=False), change, "--set ")
 
 
 @app.command("paper", cls=options.Command)

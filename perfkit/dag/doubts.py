@@ -16,19 +16,32 @@ MISSED, MISSED_AT_FIRST = "mispredicted branches", "mispredicted branches of dat
 CALLS, STRINGS, SPLIT, GATHERS = "returns", "string instructions", "instructions in two passes", "gathers"
 UNSEEN_CALLS, SURPRISES = "calls that are no nodes", "branches that took another way than before"
 EXTERNAL = "calls of functions that are not traced"
+CROWDED, CROWDED_UNKNOWN = "lines that wait for their set of L1", "lines that would wait for their set of L1"
 _NOTABLE = 0.15  # of the cycles: what is left out and takes more is said
 _RETURN = 3  # cycles of a call and its return that no node stands for: fib(18), 8,361 calls, is 12,000 cycles short
 _STRING_START = 14  # of a string instruction: 40 bytes take 14 cycles on Zen 4, and 30 and more on Intel's cores
-_HISTORY, _TABLE = 8, 1 << 16
+# Blocks that a prediction knows of, the most first: predictors have seen how a loop of some 30 turns ends (the core
+# files' `branch_history` is 12 to 38), not one of 100; what is new to so long a memory may not be to a shorter one.
+_HISTORY, _SHORT, _TABLE = 32, 8, 1 << 16
+
+
+def _leaving(history: int) -> int:
+    """Return what the oldest of so many blocks has become in their key, as a signed number of 64 bits."""
+    found = pow(31, history, 1 << 64)
+    return found - (found >> 63 << 64)
+
+
+_OLD, _RECENT = _leaving(_HISTORY), _leaving(_SHORT)
 
 
 class _Seen(NamedTuple):
-    """What a rule weighs: counts by name, executed instructions, cycles, and those of a misprediction."""
+    """What a rule weighs: counts by name, instructions, cycles; cycles of a misprediction and of a line's way in."""
 
     counts: Mapping[str, int]
     instructions: int
     cycles: int
     penalty: float
+    set_fill: float
 
     def notable(self, name: str, each: float) -> int:
         """Return a count where it would take a notable part of the cycles at `each` of them; 0 elsewhere."""
@@ -36,7 +49,9 @@ class _Seen(NamedTuple):
         return found if found * each > _NOTABLE * self.cycles else 0
 
 
-def doubts(facts: Mapping[str, str], instructions: int, cycles: int, penalty: float) -> tuple[str, ...]:
+def doubts(
+    facts: Mapping[str, str], instructions: int, cycles: int, penalty: float, set_fill: float
+) -> tuple[str, ...]:
     """Return why the cycles of a schedule may be far off, a sentence each; none where nothing says so.
 
     Parameters
@@ -45,12 +60,12 @@ def doubts(facts: Mapping[str, str], instructions: int, cycles: int, penalty: fl
         Of the DAG: its counts, as text.
     instructions, cycles
         What was executed, and how long the schedule takes.
-    penalty
-        Cycles of a mispredicted branch.
+    penalty, set_fill
+        Cycles of a mispredicted branch, and of a line that comes into a set of L1.
     """
     count = {key: int(value) for key, value in facts.items() if key in _COUNTED}
-    rules = (_branches, _surprises, _calls, _strings, _passes, _gathers, _external)
-    seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty)
+    rules = (_branches, _surprises, _calls, _strings, _passes, _gathers, _external, _sets)
+    seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty, set_fill)
     found = (rule(seen) for rule in rules)
     return tuple(sentence for sentence in found if sentence)
 
@@ -129,7 +144,23 @@ def _external(s: _Seen) -> str:
     )
 
 
+def _sets(s: _Seen) -> str:
+    stride = "addresses a power of two apart share few sets of L1: pad the rows"
+    if found := s.notable(CROWDED, s.set_fill):
+        return (
+            f"{found:,} lines wait for others that come into their set of L1 ({stride}); what that takes is known "
+            "roughly: on a Zen 5 columns of 128 to 512 doubles took from 0.9 to 2.1 times as long as simulated"
+        )
+    if found := s.notable(CROWDED_UNKNOWN, s.set_fill):
+        return (
+            f"{found:,} lines come into a set of L1 that others just came into ({stride}); what that takes is not "
+            "known of this core, and takes no time here: on others such code took up to 6 times as long"
+        )
+    return ""
+
+
 _COUNTED = {MISSED, MISSED_AT_FIRST, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES, EXTERNAL}
+_COUNTED |= {CROWDED, CROWDED_UNKNOWN}
 
 
 class Successors:
@@ -146,8 +177,9 @@ class Successors:
     def __init__(self, blocks: int) -> None:
         self._runs = np.zeros(blocks, dtype=np.int64)
         self._next = np.full(blocks, -1, dtype=np.int64)  # what followed each block
-        self._table = np.full(_TABLE, -1, dtype=np.int64)
-        self._recent = np.full(_HISTORY + 2, -1, dtype=np.int64)  # the last blocks; how many came; surprises
+        self._tables = np.full((2, _TABLE), -1, dtype=np.int64)
+        # The last blocks; how many came; the keys of as many as the two tables know of; surprises.
+        self._recent = np.full(_HISTORY + 4, -1, dtype=np.int64)
         self._recent[_HISTORY:] = 0
 
     @property
@@ -161,26 +193,28 @@ class Successors:
 
     def see(self, records: Any, length: int, addresses: Any) -> None:
         """Go through executed blocks."""
-        _follow(records, length, addresses, self._table, self._recent, self._runs, self._next)
+        _follow(records, length, addresses, self._tables, self._recent, self._runs, self._next)
 
 
 @njit(cache=True)
-def _follow(records: Any, length: Any, addresses: Any, table: Any, recent: Any, runs: Any, after: Any) -> None:
-    at, seen = 0, recent[_HISTORY]
+def _follow(records: Any, length: Any, addresses: Any, tables: Any, recent: Any, runs: Any, after: Any) -> None:
+    at, seen, old, new = 0, recent[_HISTORY], recent[_HISTORY + 1], recent[_HISTORY + 2]
     while at < length:
         block = records[at]
         runs[block] += 1
-        key = np.int64(0)
-        for k in range(_HISTORY):
-            key = (key * 31 + recent[(seen + k) % _HISTORY] + 1) & 0xFFFFFFFFFF
-        i = (key * 0x9E3779B1 >> 13) & (table.shape[0] - 1)
+        i = ((old & 0xFFFFFFFF) * 0x9E3779B1 >> 13) & (tables.shape[1] - 1)
+        j = ((new & 0xFFFFFFFF) * 0x9E3779B1 >> 13) & (tables.shape[1] - 1)
         last = recent[(seen - 1) % _HISTORY]
         if last >= 0:
-            expected = table[i] if table[i] >= 0 else after[last]
-            recent[_HISTORY + 1] += expected >= 0 and expected != block
+            expected = tables[0, i]
+            if expected < 0:
+                expected = tables[1, j] if tables[1, j] >= 0 else after[last]
+            recent[_HISTORY + 3] += expected >= 0 and expected != block
             after[last] = block
-        table[i] = block
+        tables[0, i] = tables[1, j] = block
+        old = old * 31 + block + 1 - (recent[seen % _HISTORY] + 1) * _OLD
+        new = new * 31 + block + 1 - (recent[(seen - _SHORT) % _HISTORY] + 1) * _RECENT
         recent[seen % _HISTORY] = block
         seen += 1
         at += 1 + addresses[block]
-    recent[_HISTORY] = seen
+    recent[_HISTORY], recent[_HISTORY + 1], recent[_HISTORY + 2] = seen, old, new

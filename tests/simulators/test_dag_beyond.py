@@ -183,6 +183,74 @@ def test_lines_that_stores_alone_bring_take_twice_as_long():
     assert run.done.tolist() == [6, 11, 16, 26, 36]
 
 
+def test_lines_that_stores_of_the_window_alone_bring_wait_for_each_other():
+    """Stores are written in order: a line that stores drove out before it was written comes again, whatever its set."""
+    fills = {"set_fill": 5, "set_fill_written": 30, "set_fill_stored": 20, "store_refill": 7}
+    assert one_set("SSSSS", lines=range(5), **fills).done.tolist() == [6, 11, 16, 36, 56]
+    two_sets = [k // 2 + k % 2 / 64 for k in range(10)]
+    filled = one_set("S" * 10, lines=two_sets, **fills | {"store_refill": 15})
+    assert np.diff(filled.done[5:]).tolist() == [15, 15, 15, 15], "and not 20 for two"
+    before = one_set("SSSSS", lines=range(5), rob=1, **fills)
+    assert np.diff(before.done).max() < 20, "written before it left"
+
+
+def stores_to(lines, **core):
+    """Schedule stores to lines that L1 holds, two ports."""
+    address = [64 * line + 8 * (k % 8) for k, line in enumerate(lines)]
+    dag = pk.Dag.from_nodes("S" * len(address), [[]] * len(address), address)
+    free = FREE | {"line": 64, "size_L1": 1 << 20, "latency_L1": 1, "store_ports": 2, "sb": 4, "fetch": 4}
+    return DagScheduler(DagCore(**free | core), warm=True, record=True).run(dag).cycles
+
+
+@pytest.mark.parametrize(
+    ("lines", "store_lines", "cycles"),
+    [
+        (list(range(40)), 1, 40),  # each opens its line
+        ([0] * 40, 1, 20),  # one line: two per cycle
+        ([k // 2 for k in range(40)], 1, 20),  # pairs
+        ([k % 2 for k in range(40)], 1, 40),  # by turns
+        ([k % 2 for k in range(40)], 8, 20),  # two of eight open lines
+        ([k % 8 for k in range(40)], 8, 20),
+        ([k % 16 for k in range(48)], 8, 48),
+        (list(range(40)), 0, 20),  # no rule
+    ],
+)
+def test_a_line_is_opened_for_stores_in_a_cycle(lines, store_lines, cycles):
+    assert abs(stores_to(lines, store_lines=store_lines) - cycles) <= 4
+
+
+def turns(op, deps, times, **core):
+    """Schedule a loop of one block."""
+    body = pk.Dag.from_nodes(op, deps)
+    stream = np.zeros(times, dtype=np.int64)
+    dag = pk.Dag(body.program, stream, "loop", "traced", {})
+    return DagScheduler(DagCore(**FREE | {"fetch": 8} | core), warm=False).run(dag).cycles
+
+
+@pytest.mark.parametrize(
+    ("nodes", "loop_turns", "per_turn"), [(2, 1, 1), (2, 2, 0.5), (2, 0, 0.25), (7, 1, 1), (9, 1, 1.125), (20, 1, 2.5)]
+)
+def test_a_jump_back_ends_what_is_fetched_in_a_cycle(nodes, loop_turns, per_turn):
+    cycles = turns("A" * nodes, [[]] * nodes, 80, loop_turns=loop_turns)
+    assert abs(cycles - 80 * per_turn) <= 2
+
+
+def test_crowded_sets_are_a_doubt_and_a_candidate():
+    """Columns of 4 KiB rows: on cores whose sets were measured, and on others, which have no figure."""
+    said = {}
+    for name in ("zen5", "ice_lake"):
+        core = DagCore.load(name)
+        for step in (PAGE, PAGE + 64):
+            address = [step * (k % 40) for k in range(400)]
+            run = DagScheduler(core).run(pk.Dag.from_nodes("L" * 400, [[]] * 400, address))
+            said[name, step] = " ".join(run.doubts)
+    assert "wait for others that come into their set of L1" in said["zen5", PAGE]
+    assert "not known of this core" in said["ice_lake", PAGE]
+    assert said["zen5", PAGE + 64] == said["ice_lake", PAGE + 64] == ""
+    dag = pk.Dag.from_nodes("L" * 400, [[]] * 400, [PAGE * (k % 40) for k in range(400)])
+    assert pk.relax(dag, DagScheduler(DagCore.load("zen5"))).bottleneck == "sets of L1"
+
+
 def test_a_square_root_keeps_the_divider_longer_in_cycles_that_are_free():
     # Divisions take 5 cycles of the divider, roots 8; each division waits for its root.
     dag = pk.Dag.from_nodes("DDDDD", [[], [0], [], [2], []])
@@ -223,3 +291,11 @@ def test_only_renamed_loads_have_a_stores_value_at_once():
 
     assert done(1) == 1
     assert done(FORWARDED_LOAD) == 1 + 7
+
+
+def test_streams_that_begin_alike_are_no_doubt():
+    """Three arrays that are as far apart as sets repeat: each line waits for two others of its set, once."""
+    address = [(k % 3) * (1 << 20) + 8 * (k // 3) for k in range(6000)]
+    dag = pk.Dag.from_nodes("LLS" * 2000, [[]] * 6000, address)
+    for name in ("zen5", "ice_lake"):
+        assert DagScheduler(DagCore.load(name), warm=True).run(dag).doubts == ()

@@ -114,3 +114,20 @@ def test_bad_sweeps_say_what_is_wrong(tmp_path):
         next(tmp_path.glob("*.json")).write_text(text)
         with pytest.raises(FormatError, match="not a result of a sweep"):
             pk.sweep(CHAIN, CORE, "rs", [5], folder=tmp_path)
+
+
+def test_changes_are_written_as_text():
+    from perfkit.simulators.dag.schedule import DagScheduler, changed_by
+
+    before = DagScheduler(DagCore.sandy_bridge_erm(), warm=False)
+    found = changed_by(before, [" rs=20", " inflight_blocking=1", "x86_order=0", " l3_rounding=up"])
+    assert (found.core.rs, found.inflight_blocking, found.x86_order, found.l3_rounding) == (20, True, False, "up")
+    assert not found.warm
+    assert changed_by(before, [""]) == before
+    for wrong, said in (
+        ("rs", "PARAMETER=NUMBER"),
+        ("rs=many", "many"),
+        ("window=3", "unknown parameter window"),
+    ):
+        with pytest.raises(SettingError, match=said):
+            changed_by(before, [wrong])

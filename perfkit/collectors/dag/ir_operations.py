@@ -86,6 +86,10 @@ _HARMLESS = re.compile(
 MOVES = re.compile(r"^@llvm\.(memset|memcpy|memmove)(?:\.inline)?\.")
 MEMSET, MEMCPY = "erm.memset", "erm.memcpy"
 _SCALES = (1, 2, 4, 8)  # that an x86 address multiplies an index by
+# What LLVM makes of a multiplication by a constant: one LEA, or two of LEA, shifts and additions, one after the other.
+_LEA = (3, 5, 9)
+_ADDS_TOO = {7} | {a * s for a in _LEA for s in _SCALES[1:]}  # whose last step adds another number, too
+_TWO_STEPS = {a * b for a in _LEA for b in _LEA} | {1 + a * b for a in _SCALES[1:] for b in _LEA}
 
 Operand = str  # a slot's name; "" is ready from the start
 
@@ -122,6 +126,21 @@ class IrPart:
 def _integer_register(kind: str) -> int:
     """Return 1 for a type whose values are in integer registers, 0 for floating-point numbers and vectors."""
     return int(not is_float(kind) and not kind.startswith("<"))
+
+
+def steps_of(factor: int) -> int:
+    """Return in how many operations of a cycle LLVM multiplies by a constant: 1, 2, or 0 (by the multiplier).
+
+    Examples
+    --------
+    >>> [steps_of(factor) for factor in (3, 8, 33, 31, 10, 45, 35, 6364136223846793005)]
+    [1, 1, 2, 2, 2, 2, 0, 0]
+    """
+    odd = factor // (factor & -factor)
+    if factor in _LEA or factor.bit_count() == 1:
+        return 1
+    two = odd in _LEA or factor in _TWO_STEPS or factor.bit_count() <= 2 or (factor + 1).bit_count() == 1
+    return 2 if two else 0
 
 
 class IrReader:
@@ -306,6 +325,21 @@ class IrReader:
             dividend = made.name
         self.node(part, INTEGER, i, [dividend], last)
 
+    def times_constant(self, part: IrPart, i: IrInstruction, names: list[str], factor: int) -> None:
+        """Add a multiplication by a constant, which takes the multiplier where shifts and additions take longer."""
+        if i.type not in ("i32", "i64") or factor < 2 or steps_of(factor) == 0:
+            self.node(part, INTEGER, i, names, _INTEGER["mul"])
+            return
+        users = self.users.get(i.name, ())
+        beside = factor in _ADDS_TOO or (factor - 1) & (factor - 2) == 0
+        beside &= len(users) == 1 and users[0][0].opcode == "add"
+        if steps_of(factor) == 2:
+            made = replace(i, name=self.temporary(i))
+            self.node(part, INTEGER, made, names)
+            # h * 33 + x is (h << 5) + (h + x): the addition of h is not in the way.
+            names = names if beside else [made.name]
+        self.node(part, INTEGER, i, names)
+
     def node(self, part: IrPart, code: int, i: IrInstruction, names: list[str], delay: int = 0) -> None:
         """Add a node of any number of operands, and what passes its result on after a delay."""
         sources = [name for name in names if name]
@@ -327,6 +361,8 @@ class IrReader:
         """Add the operations of integer work (of whole kernels)."""
         if i.opcode in ("sdiv", "udiv", "srem", "urem"):
             self.divided(part, i, names)
+        elif i.opcode == "mul" and (factor := re.fullmatch(r"i\d+ (\d+)", i.operands[1].text)):
+            self.times_constant(part, i, names, int(factor[1]))
         elif i.opcode in ("zext", "uitofp") and i.operands[0].type == "i1" and not is_float(i.type):
             self.node(part, INTEGER, i, names)  # the condition goes from the flags to a register
         elif i.opcode in _INTEGER and not (i.name == tested and i.opcode == "icmp"):

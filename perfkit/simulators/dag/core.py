@@ -27,7 +27,8 @@ _WHOLE = (
     "prefetch_streams", "inflight_merging", "ordered_loads", "whole_lines", "integer_loads_earlier",
     "vector_load_ports", "vector_store_ports", "misprediction_penalty",
     "line_splits", "memory_renaming", "vector_rs", "vector_queue", "ways_L1", "set_fill",
-    "set_fill_written",
+    "set_fill_written", "set_fill_stored", "store_refill", "loop_turns",
+    "store_lines",
 )  # fmt: skip
 _FOLLOWS = ("throughput_F", "latency_F", "latency_forward", "latency_forward_FP")  # None: follows from other figures
 _LARGEST = 10_000  # lanes that fit the engine's counters
@@ -109,6 +110,15 @@ class DagCore:
         Cycles from a line that comes into a set of L1 to the next one. `set_fill_written` where a line leaves for it
         that a store of the same window (`rob`) wrote: it has to come again. Twice `set_fill` where only stores bring
         lines, and written ones leave. Not in the paper's model.
+    set_fill_stored, store_refill
+        Where only stores bring lines, and one leaves that a store of the same window wrote: cycles to the next line of
+        the set (0: twice `set_fill`), and of any set.
+    store_lines
+        Lines, those opened last, that further stores join; another line is opened in a cycle of its own. 0: stores are
+        written as they come, as in the paper.
+    loop_turns
+        Turns of a loop of one block that may be fetched in a cycle: its jump back ends what is fetched. 0 or infinite:
+        no limit, as in the paper.
     sources
         Where each figure comes from.
 
@@ -171,6 +181,10 @@ class DagCore:
     ways_L1: float = 0  # noqa: N815
     set_fill: float = 0
     set_fill_written: float = 0
+    set_fill_stored: float = 0
+    store_refill: float = 0
+    loop_turns: float = 0
+    store_lines: float = 0
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:

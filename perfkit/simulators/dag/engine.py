@@ -33,6 +33,7 @@ from perfkit.simulators.dag.layout import (
     CODE,
     COUNT,
     COVERED,
+    CROWDED,
     DEPTH,
     DIRTY,
     DONE,
@@ -59,6 +60,7 @@ from perfkit.simulators.dag.layout import (
     INTEGER_LOAD,
     INTO,
     ISSUED,
+    JOINS,
     KIND_BITS,
     LAST_LOAD,
     LAST_STORE,
@@ -76,6 +78,7 @@ from perfkit.simulators.dag.layout import (
     LFB,
     LFB_NOW,
     LINE_SHIFT,
+    LOOP_TURNS,
     LOW,
     MARGIN,
     MEMORY,
@@ -83,6 +86,7 @@ from perfkit.simulators.dag.layout import (
     NO_NODE,
     NODES,
     OP_BITS,
+    OPENED,
     PAPER_TYPES,
     PENALTY,
     PORT,
@@ -90,6 +94,7 @@ from perfkit.simulators.dag.layout import (
     PROBES,
     READS,
     READS_TOO,
+    REFILL,
     RENAMED,
     RETIRED,
     ROB,
@@ -98,8 +103,10 @@ from perfkit.simulators.dag.layout import (
     SB,
     SB_NOW,
     SET_FILL,
+    SET_STORED,
     SET_WRITTEN,
     SETS,
+    SETS_KNOWN,
     SHAPE_BITS,
     SIZE,
     SKIP,
@@ -116,6 +123,8 @@ from perfkit.simulators.dag.layout import (
     TAKEN_C,
     TAKES,
     TOP,
+    TURN,
+    TURNS,
     TYPES_USED,
     UNIT,
     UNIT_BITS,
@@ -466,6 +475,18 @@ def _prefetched(line: Any, streams: Any) -> Any:
 
 
 @inlined
+def _joins(line: Any, joined: Any) -> Any:
+    """Whether a store joins others in one of the lines opened last; else its line takes the place of the oldest."""
+    count = joined.shape[0] - 1
+    for k in range(count):
+        if joined[_U(k)] == line:
+            return True
+    joined[_U(joined[_U(count)] % count)] = line
+    joined[_U(count)] += 1
+    return False
+
+
+@inlined
 def _waits(cycle: Any, lb_now: Any, sb_now: Any, lfb_now: Any) -> Any:
     """Return the stall bits of load, store and line fill buffers in a cycle."""
     return (lb_now > cycle) * STALL_LB | (sb_now > cycle) * STALL_SB | (lfb_now > cycle) * STALL_LFB
@@ -569,6 +590,7 @@ def run(
     stores = memory.stored.shape[0] > 0  # and loads wait for them
     ways = np.int64(0) if paper else parameters[WAYS]
     set_mask, set_fill, set_written = parameters[SETS] - 1, parameters[SET_FILL], parameters[SET_WRITTEN]
+    set_stored, refill, known = parameters[SET_STORED], parameters[REFILL], parameters[SETS_KNOWN] > 0
     prefetching = not paper and parameters[STREAMS] > 0
     lines_follow = prefetching or (not paper and inflight == MERGED)
     line_shift, word_shift = parameters[LINE_SHIFT], parameters[WORD_SHIFT]
@@ -602,6 +624,10 @@ def run(
     at, op_at, address_at = saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS]
     instructions, covered, slots = saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS]
     earlier = parameters[EARLIER]
+    turn, turns = saved[TURN], saved[TURNS]  # the cycle in which a loop's last turn was fetched, and turns in it
+    crowded = saved[CROWDED]
+    joins, opened = not paper and parameters[JOINS] > 0, saved[OPENED]  # when the last line was opened for stores
+    most_turns = np.int64(0) if paper else parameters[LOOP_TURNS]
     blocks = not paper and memory.writer.shape[0] > 0  # loads of bytes from several stores wait for these
 
     recorded = record.issue.shape[0] > 0
@@ -612,6 +638,20 @@ def run(
     while at < length:
         block = _U(records[_U(at)])
         if op_at < 0:
+            if not paper and most_turns > 0 and np.int64(block) == previous:
+                if turn == fetch and turns >= most_turns:
+                    # The jump back ends what is fetched in a cycle.
+                    if fetch + 1 >= room:
+                        status = GROW_RINGS if room < cycle_room - margin else GROW_CYCLES
+                        break
+                    stall = _waits(fetch, lb_now, sb_now, lfb_now)
+                    taken = taken_a, taken_b, taken_c
+                    fetch, taken = _next_cycle(fetch, stall, taken, core, rings, units, tally, record, beyond)
+                    taken_a, taken_b, taken_c = taken
+                    left = width
+                    room = min(fetch + ring_size, cycle_room) - margin
+                turns = turns + 1 if turn == fetch else np.int64(1)
+                turn = fetch
             if program.block_phis[block + _U(1)] > program.block_phis[block]:
                 _phis(block, previous, base, program, frames)
             op_at = program.block_ops[block] << OP_BITS
@@ -778,7 +818,7 @@ def run(
                 if rarely(level > 0):
                     lfb_now, taken_b = _entry(rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), lfb_size)
                     issue, ahead = max(issue, lfb_now), max(ahead, lfb_now)
-                    if ways > 0 and comes and load:
+                    if ways > 0 and comes and load and known:
                         issue = max(issue, memory.filling[_U(x & set_mask)])
                 # The order of memory operations.
                 if x86_order:
@@ -805,16 +845,26 @@ def run(
                     # A line asks for its set when it is fetched: an access that waits for operands holds up no other.
                     # A store waits after it issued: its value is there for loads.
                     begun = max(fetch, memory.filling[_U(x & set_mask)])
-                    done += max(begun - issue, np.int64(0))
+                    crowded += begun > fetch + 4 * set_fill  # streams that begin alike wait for one or two others
                     brought = _U((x & set_mask) + set_mask + 1)
                     takes = set_fill
                     if leaves >= 0:
+                        again = slots - memory.written[_U(leaves)] < rob_size
                         if not load and memory.filling[brought] == 0:
-                            takes = 2 * set_fill
-                        elif slots - memory.written[_U(leaves)] < rob_size:
+                            takes = set_stored if again else 2 * set_fill
+                            if again:  # stores are written in order: each waits for its line, in whatever set
+                                begun = max(begun, memory.filling[2 * set_mask + 2])
+                                memory.filling[2 * set_mask + 2] = begun + refill
+                        elif again:
                             takes = set_written
+                    if known:
+                        done += max(begun - issue, np.int64(0))
                     memory.filling[_U(x & set_mask)] = begun + takes
                     memory.filling[brought] = np.int64(load)
+                if joins and not load and address >= 0:
+                    if not _joins(address >> line_shift, memory.joined):
+                        opened = max(opened + 1, issue + 1)
+                    done = max(done, opened)
                 if ways > 0 and not load and x >= 0:
                     memory.written[_U(x)] = slots
                 if rarely(lines_follow) and x >= 0:
@@ -906,4 +956,6 @@ def run(
     saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS] = at, op_at, address_at
     saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS] = instructions, covered, slots
     saved[TAKEN_C], saved[VECTOR_NOW], saved[VECTORS] = taken_c, vector_now, vectors
+    saved[TURN], saved[TURNS], saved[OPENED] = turn, turns, opened
+    saved[CROWDED] = crowded
     return status

@@ -71,15 +71,16 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 (
     FETCH, LEFT, TAKEN_A, TAKEN_B, LB_NOW, SB_NOW, LFB_NOW, RETIRED, LAST_LOAD, LAST_STORE, END, NODES,
     PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, INSTRUCTIONS, COVERED, SLOTS,
-    TAKEN_C, VECTOR_NOW, VECTORS, SCALARS,
-) = range(26)  # fmt: skip
+    TAKEN_C, VECTOR_NOW, VECTORS, TURN, TURNS, OPENED, CROWDED, SCALARS,
+) = range(30)  # fmt: skip
 
 # Places in the parameter array.
 (
     WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, TYPES_USED,
     STREAMS, FORWARDS, FORWARDS_FP, EARLIER, PENALTY, SPLITS, RENAMED, VECTOR_RS,
-    VECTOR_QUEUE, WAYS, SETS, SET_FILL, SET_WRITTEN, BLOCKS, PARAMETERS,
-) = range(28)  # fmt: skip
+    VECTOR_QUEUE, WAYS, SETS, SET_FILL, SET_WRITTEN, SET_STORED, REFILL, LOOP_TURNS, JOINS, SETS_KNOWN, BLOCKS,
+    PARAMETERS,
+) = range(33)  # fmt: skip
 # Values of INFLIGHT: a hit of a line under way issues and completes as any hit; does not issue before the line is
 # there; issues, and completes with the line.
 IGNORED, BLOCKED, MERGED = range(3)
@@ -138,8 +139,9 @@ class Memory(NamedTuple):
 
     Of the prefetcher's streams: the line before the next one, its direction (0: not known), in order of use, and last
     where the first one is. Of the sets of L1: their lines as ``2 * index + written``, -1 for none; the trees that tell
-    which is replaced; until when each takes in its last line, and after those whether a load brought it. Per line the
-    slot of its last store.
+    which is replaced; until when each takes in its last line, and after those whether a load brought it; at the end,
+    when the next line may come again that only stores bring. Per line the slot of its last store. The lines that
+    further stores join, and at the end how many there were.
     """
 
     lines: Ints
@@ -151,6 +153,7 @@ class Memory(NamedTuple):
     written: Ints
     writer: Ints
     commits: Ints
+    joined: Ints
 
 
 class Frames(NamedTuple):

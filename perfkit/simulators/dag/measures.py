@@ -65,7 +65,7 @@ class Schedule(Summarised):
     >>> import perfkit as pk
     >>> dags = pk.open_dags("reduction", sizes=[8])
     >>> pk.DagScheduler(pk.DagCore.load("sandy_bridge_erm")).run(dags["reduction(8)"]).cycles
-    37
+    35
     """
 
     name: str

@@ -40,9 +40,13 @@ _CODES = {ADD: "A", MULTIPLY: "M", DIVIDE: "D", FUSED: "F", INTEGER: "I"}
 _ALL = "latency of all operations"
 _DIVIDER = "integer divider"  # what it takes until the result, and until the next division
 _TOLD = 0.02  # by how much it must gain more than the best single resource
+_FILLS = ("set_fill", "set_fill_written", "set_fill_stored", "store_refill")
 _L1_PORTS = ("load_ports", "store_ports", "agus", "vector_load_ports")
 _FORWARDS = ("latency_forward", "latency_forward_FP", "latency_blocked")
-_ROOFLESS = ("fetch", "store forwarding", "mispredicted branches")  # what the extended roofline draws no roof for
+_TURNS = "jumps back per cycle"
+_SETS = "sets of L1"
+# What the extended roofline draws no roof for.
+_ROOFLESS = ("fetch", _TURNS, _SETS, "store forwarding", "mispredicted branches")
 _LEAST = 0.005  # a smaller gain names no bottleneck
 
 
@@ -231,6 +235,12 @@ def candidates(schedule: Schedule, program: BlockProgram | None = None) -> dict[
         _add(found, words, {buffer: getattr(core, buffer)})
     _add(found, "vector scheduler", {name: getattr(core, name) for name in ("vector_rs", "vector_queue")})
     _add(found, "fetch", {"fetch": core.fetch})
+    _add(found, _TURNS, {"loop_turns": core.loop_turns})
+    if core.ways_L1:
+        _add(found, _SETS, {name: getattr(core, name) for name in _FILLS}, halved=True)
+    written = program is None or bool((program.op == STORE).any())
+    if core.store_lines and "bandwidth of L1" in found and written:
+        found["bandwidth of L1"] |= {"store_lines": 0.0}
     return found
 
 

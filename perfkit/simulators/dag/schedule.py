@@ -6,18 +6,18 @@ Constraints", ISPASS 2014, section III. What the paper leaves open is settled as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.dag.doubts import EXTERNAL, MISSED, SURPRISES, UNSEEN_CALLS, Successors, doubts
+from perfkit.dag.doubts import CROWDED, CROWDED_UNKNOWN, EXTERNAL, MISSED, SURPRISES, UNSEEN_CALLS, Successors, doubts
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
-from perfkit.simulators.dag.core import DagCore
+from perfkit.simulators.dag.core import DagCore, parameter_names
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.reuse import (
     AHEAD,
@@ -147,8 +147,10 @@ class DagScheduler:
             facts[SURPRISES] = str(follow.surprises)
             facts.setdefault(UNSEEN_CALLS, str(int((dag.program.op == CALL).any())))
             facts[EXTERNAL] = str(follow.executed(getattr(dag, "callers", {})))
-        penalty = self.core.misprediction_penalty
-        return replace(found, doubts=doubts(facts, found.instructions, found.cycles, penalty))
+        core = self.core
+        facts[CROWDED if core.set_fill else CROWDED_UNKNOWN] = str(int(work.saved[layout.CROWDED]))
+        each = core.misprediction_penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
+        return replace(found, doubts=doubts(facts, found.instructions, found.cycles, *each))
 
     def settings(self) -> dict[str, Any]:
         """Return the switches (without the core), as saved with a schedule."""
@@ -179,6 +181,53 @@ def rescheduler(dag: NodeSource, scheduler: DagScheduler) -> Callable[..., Exten
     return schedule
 
 
+def changed_by(scheduler: DagScheduler, changes: Sequence[str], told: str = "") -> DagScheduler:
+    """Return a scheduler with changes that are written as text: parameters of the core, and switches.
+
+    Parameters
+    ----------
+    scheduler
+        What is changed.
+    changes
+        A change each: ``["rs=20", "inflight_blocking=1"]``; empty ones are none.
+    told
+        How errors begin, before the change.
+
+    Raises
+    ------
+    SettingError
+        A change is not written so, or there is no such parameter: the message names the known ones.
+
+    Examples
+    --------
+    >>> changed_by(DagScheduler(DagCore.sandy_bridge_erm()), ["rs=20"]).core.rs
+    20.0
+    """
+    found: Any = scheduler
+    switches = scheduler.settings()
+    for item in (text.strip() for text in changes):
+        parameter, sign, text = (part.strip() for part in item.partition("="))
+        if not item:
+            continue
+        if not sign:
+            raise SettingError(f"{told}{item}: PARAMETER=NUMBER expected")
+        words = parameter in ("l3_rounding", "below_l1")
+        try:
+            value: Any = text if words else float(text)
+        except ValueError as error:
+            raise SettingError(f"{told}{item}: {error}") from error
+        if parameter in switches:
+            whole = isinstance(switches[parameter], bool) or parameter in ("x86_order", "inflight_merging")
+            found = replace(found, **{parameter: bool(value) if whole else value})
+        elif parameter in parameter_names():
+            found = replace(found, core=found.core.replace(**{parameter: value}))
+        else:
+            known = ", ".join(sorted({*parameter_names(), *switches} - {"record"}))
+            raise SettingError(f"{told}{item}: unknown parameter {parameter}; known: {known}")
+    changed: DagScheduler = found
+    return changed
+
+
 def _as_core(core: Any) -> DagCore:
     if hasattr(core, "resources"):
         return DagCore.from_microarchitecture(core)
@@ -200,7 +249,7 @@ class _Run:
         self.beyond = True if tables.beyond_paper(program, self.parameters) else None
         self.saved = np.zeros(layout.SCALARS, dtype=np.int64)
         self.saved[layout.LEFT] = self.parameters[layout.WIDTH]
-        self.saved[layout.PREVIOUS] = -1
+        self.saved[layout.PREVIOUS] = self.saved[layout.TURN] = -1
         self.saved[layout.AT_OP] = -1
         self.saved[layout.TOP] = int(program.frame.max())
         self.saved[layout.BASE] = layout.BETWEEN

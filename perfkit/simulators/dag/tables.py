@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 LONGEST_RING = 1 << 25
 _MOST_STREAMS = 1024  # an unlimited number of streams; each miss looks at all of them
+SET_FILL_ELSEWHERE = 10  # cycles, as on Zen 3 and 4, where a core's are not known: nothing waits, but it is told
+_MOST_WAITING = 1 << 12  # stores in a store buffer that is modelled line by line
 
 
 def zeros(*sizes: int) -> list[Any]:
@@ -258,8 +260,13 @@ def parameters(
         wanted = max(1, int(min(lines / core.ways_L1, MOST_SETS)))
         values[layout.SETS] = 1 << wanted.bit_length() - 1
         values[layout.WAYS] = lines // values[layout.SETS]
-        values[layout.SET_FILL] = _finite(core.set_fill)
-        values[layout.SET_WRITTEN] = _finite(core.set_fill_written) or _finite(core.set_fill)
+        values[layout.SETS_KNOWN] = _finite(core.set_fill) > 0
+        fill = values[layout.SET_FILL] = _finite(core.set_fill) or SET_FILL_ELSEWHERE
+        values[layout.SET_WRITTEN] = _finite(core.set_fill_written) or fill
+        values[layout.SET_STORED] = _finite(core.set_fill_stored) or 2 * fill
+        values[layout.REFILL] = _finite(core.store_refill)
+    values[layout.LOOP_TURNS] = _finite(core.loop_turns)
+    values[layout.JOINS] = 0 < _finite(core.store_lines) <= _MOST_WAITING and _limit(core.sb) <= _MOST_WAITING
     for place, latency in (
         (layout.FORWARDS, core.latency_forward),
         (layout.FORWARDS_FP, core.latency_forward_FP),
@@ -273,7 +280,11 @@ def parameters(
     values[layout.LINE_SHIFT] = line_bits
     values[layout.WORD_SHIFT] = word_bits
     values[layout.MARGIN] = (
-        units.latency.max() + 2 * longest_hold(units, program) + values[[layout.SET_FILL, layout.SET_WRITTEN]].sum() + 8
+        units.latency.max()
+        + 2 * longest_hold(units, program)
+        + values[[layout.SET_FILL, layout.SET_WRITTEN, layout.SET_STORED, layout.REFILL]].sum()
+        + (_limit(core.sb) if values[layout.JOINS] else 0)
+        + 8
     )
     values[layout.IDLE] = _idle(units)
     return values
@@ -285,7 +296,7 @@ def beyond_paper(program: BlockProgram, values: Any) -> bool:
     The engine that `perfkit.simulators.dag.engine.run` compiles for ``beyond=None`` knows none of them.
     """
     limits = values[[layout.VECTOR_RS, layout.VECTOR_QUEUE]] < UNLIMITED
-    features = values[[layout.STREAMS, layout.SPLITS, layout.WAYS, layout.BLOCKS]] > 0
+    features = values[[layout.STREAMS, layout.SPLITS, layout.WAYS, layout.BLOCKS, layout.LOOP_TURNS, layout.JOINS]] > 0
     follows = values[layout.INFLIGHT] == layout.MERGED or values[layout.FORWARDS_FP] != layout.AS_L1
     integer_loads = (program.op == LOAD) & (program.delay > 0)
     nodes = types_used(program) > layout.PAPER_TYPES or np.isin(program.op, (JOIN, REDIRECT)).any()
@@ -322,13 +333,16 @@ def new_memory(
         2 * lines,
         lines << word_bits if follows else 0,
         values[layout.SETS],
-        2 * values[layout.SETS],
+        2 * values[layout.SETS] + 1,
         lines,
         lines << word_bits if blocks else 0,
         layout.LATEST_STORES + 1 if blocks else 0,
     )
     sets = np.full(values[layout.SETS] * values[layout.WAYS], -1, dtype=np.int64)
-    return layout.Memory(kept, stored, followed, sets, trees, filling, written, writer, commits)
+    joins = int(settings.core.store_lines) if values[layout.JOINS] else 0
+    joined = np.full(joins + 1, -1, dtype=np.int64)
+    joined[-1] = 0
+    return layout.Memory(kept, stored, followed, sets, trees, filling, written, writer, commits, joined)
 
 
 def new_rings(size: int, idle: int) -> layout.Rings:
