@@ -183,6 +183,11 @@ def test_a_ranking_is_never_supported(perfkit, dumps):
         assert ("trained on a single run" in text) == (training == "train 0.csv")
 
 
+def test_an_unknown_name_lists_the_methods_too(perfkit):
+    told = perfkit("report", "nix", "-o", "out.html", status=2)
+    assert "'nix' is no method (spire, cpi, dump, gus, roofline, study) and no notebook; there are: 00_tour" in told
+
+
 @pytest.mark.parametrize("name", list(REPORTS))
 def test_data_must_be_named(name, tmp_path):
     with pytest.raises(SettingError, match=f"report {name} needs -p {REPORTS[name].needs[0]} FILE"):
