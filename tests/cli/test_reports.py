@@ -1,5 +1,6 @@
 """Reports on one's own data: the answer, a picture, and no number that is not of the data given."""
 
+import base64
 import json
 import re
 
@@ -147,6 +148,17 @@ def test_one_category_is_not_taken_for_features_without_effect(perfkit, tmp_path
     two = noise.assign(cycles=noise["cycles"] + 50 * (noise.index % 2))
     text = _study(perfkit, tmp_path, two, learnt.replace("a, b", "a") + "regression: {features: [a]}\n")
     assert "None of the features is shown to explain the differences: guessing does as well." in text
+
+
+def test_the_boxes_of_a_large_tree_do_not_lie_on_each_other(perfkit, tmp_path):
+    """Each picture was 3.6 inches high, whatever the tree."""
+    heights = []
+    for depth in (1, 5):
+        text = _study(perfkit, tmp_path, _linear(), f"regression: {{features: [a, b], max_depth: {depth}}}\n")
+        picture = base64.b64decode(re.search('data:image/png;base64,([^"]+)', text)[1])
+        heights.append(int.from_bytes(picture[20:24], "big"))
+    assert heights[0] < 600
+    assert heights[1] > 32 * 60  # leaves, of two lines each
 
 
 def test_less_than_half_is_not_most(perfkit, tmp_path):

@@ -512,7 +512,7 @@ def of_study(found: "AnalysisResult") -> AnswerPage:
         "",
         tuple(numbers),
         found.about_rows,
-        drawn(found),
+        drawn(found, tall=True),
         "what separates the measurements",
         (),
         (("Findings", found.summary()), ("The processed table", found.table)),
