@@ -28,11 +28,10 @@ def analyse(
 
     Example: perfkit analyse analysis.yaml --output out
     """
-    from perfkit.fitters.studies.analysis import Analysis, read_tables
+    from perfkit.fitters.studies.analysis import Analysis
 
     analysis = Analysis.from_yaml(file)
-    frame = read_tables(tuple(str(path) for path in table), Path()) if table else None
-    result = analysis.run(frame)
+    result = (analysis.of_files(*map(str, table)) if table else analysis).run()
     place = output or (file.parent / analysis.output if analysis.output else None)
     if place is not None:
         import matplotlib as mpl
@@ -51,4 +50,5 @@ def analyse(
 def _as_json(result: "AnalysisResult") -> dict[str, Any]:
     parts = {name: getattr(result, name) for name in ("categories", "tree", "regression", "importance")}
     found = {name: rows(part.to_frame().reset_index()) for name, part in parts.items() if part is not None}
-    return {"rows_read": result.rows_read, "rows": len(result.table), **found}
+    counts = {"rows_read": result.rows_read, "rows": len(result.table), "rows_learnt": result.rows_learnt}
+    return {**counts, "about_rows": result.about_rows, **found}

@@ -45,6 +45,7 @@ def convert(
         raise SettingError(f"convert writes .parquet or .csv; found {out.name!r}")
     if os.path.realpath(out) in set(map(os.path.realpath, sources)):  # Path.resolve fails at links in a circle
         raise SettingError(f"{out.name} is both read and written; name another file to write")
+    options.check_writable(out)
     read = read_dumps(sources, time_event, work_event, collect, cumulative)
     if out.suffix == ".parquet":
         read.save(out)

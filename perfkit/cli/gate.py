@@ -38,7 +38,7 @@ def gate(
         "",
         "--flags",
         metavar="TEXT",
-        callback=options.plain,
+        callback=options.flags,
         help="Of a source: compiler flags (default: -O2 -march=LEVEL, not that of diff and why).",
     ),
     warm: options.Warm = None,
@@ -84,6 +84,8 @@ def gate(
         gates = _read(path, given)
     baselines = baseline or (path.parent if several else Path()) / BASELINES
     entries = read_baselines(baselines)
+    if update:
+        options.check_writable(baselines)
     if not several:
         given |= {"flags": flags, "cold": warm is False, "limit": limit, "skip": skip, "repeat": repeat}
         gates = _one(what, function, called, given, baselines.absolute().parent, entries)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,10 @@ from perfkit.samples.events import closest
 _NUMBERS = re.compile(r"\[[-+.\d]+([ ,eE]+[-+.\d]+)*,?\]")  # a list of numbers, as Python text
 
 
-def find_notebook(name: str) -> Path:
+def find_notebook(name: str, others: Sequence[str] = ()) -> Path:
     """Return the path of a notebook given by path, or by the (shortened) name of a shipped one.
+
+    The message where there is none lists the names of `others` (methods), too.
 
     Raises
     ------
@@ -37,9 +39,11 @@ def find_notebook(name: str) -> Path:
     if len(fitting) == 1:
         return fitting[0]
     listed = ", ".join(p.stem for p in fitting or [*methods, *units])
-    raise SettingError(
-        f"{name!r} is {'the name of several notebooks' if fitting else 'no notebook'}; there are: {listed}"
-    )
+    if fitting:
+        raise SettingError(f"{name!r} is the name of several notebooks; there are: {listed}")
+    if others:
+        raise SettingError(f"{name!r} is no method ({', '.join(others)}) and no notebook; there are: {listed}")
+    raise SettingError(f"{name!r} is no notebook; there are: {listed}")
 
 
 def shipped_notebooks() -> list[Path]:

@@ -211,6 +211,16 @@ def plain(text: Any) -> Any:
     return text
 
 
+def flags(ctx: typer.Context, param: typer.CallbackParam, text: str) -> str:
+    """Return compiler flags; an empty text that was given, which means none, as a blank: "" is the default's.
+
+    A blank is no word to whoever splits flags, as all do.
+    """
+    source = ctx.get_parameter_source(str(param.name))
+    given = source is not None and source.name == "COMMANDLINE"
+    return str(plain(text)) or (" " if given else "")
+
+
 def words(text: str | None) -> list[str]:
     """Return the items of a list written with commas; commas within ``/.../`` belong to perf's event names.
 
@@ -306,11 +316,14 @@ Build = Annotated[
 Flags = Annotated[
     str,
     typer.Option(
-        "--flags", metavar="TEXT", callback=plain, help="Of a source: compiler flags (default: -O3 -march=native)."
+        "--flags",
+        metavar="TEXT",
+        callback=flags,
+        help='Of a source: compiler flags (default: -O3 -march=native; "": none).',
     ),
 ]
 FlagsB = Annotated[
-    str, typer.Option("--flags-b", metavar="TEXT", callback=plain, help="Compiler flags of B (default: as A).")
+    str, typer.Option("--flags-b", metavar="TEXT", callback=flags, help="Compiler flags of B (default: as A).")
 ]
 Compiler = Annotated[
     str,

@@ -75,9 +75,7 @@ def report(
     Example: perfkit report spire -p training 'dumps/train-*.txt' -p analysed dumps/app.txt -o report.html
     """
     if not notebook and list_only:
-        from perfkit.cli.pages.reports import REPORTS
-
-        names = {"methods": list(REPORTS), "notebooks": [p.stem for p in shipped_notebooks()]}
+        names = {"methods": _methods(), "notebooks": [p.stem for p in shipped_notebooks()]}
         if as_json:
             print_json(names)
         else:
@@ -86,7 +84,7 @@ def report(
     if not notebook:
         raise SettingError("name a method or a notebook; perfkit report --list names them all")
     own = _report(notebook, output)
-    path = Path(notebook) if own else find_notebook(notebook)
+    path = Path(notebook) if own else find_notebook(notebook, _methods())
     known = own.parameters if own else parameters_of(path)
     if list_only:
         unused = ("parameters", "output", "grid", "cluster", "jobs", "without", "timeout")
@@ -155,6 +153,12 @@ def _many(
             typer.echo(f"failed: {r['values']}: {r['error'].splitlines()[0] if r['error'] else ''}")
     if failed:
         raise typer.Exit(1)
+
+
+def _methods() -> list[str]:
+    from perfkit.cli.pages.reports import REPORTS
+
+    return list(REPORTS)
 
 
 def _report(name: str, output: Path | None) -> "ReportKind | None":

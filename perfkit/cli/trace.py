@@ -57,6 +57,8 @@ def trace(
         limit=limit, skip=skip, repeat=repeat, callees=callees, backend=backend, timeout=timeout, begin=begin, end=end
     )
     called = options.called_with(words, arguments)
+    if output is None:
+        options.check_writable(Path("FUNCTION.trace"))
     if threads:
         options.has_no_effect(ctx, "with --threads, which the cloner alone records", "backend")
     if what.startswith("corpus:") or what.endswith(SOURCES):

@@ -101,6 +101,11 @@ class Kernel:
     _folder: "KeptFolder" = field(repr=False, compare=False)
 
     @property
+    def folder(self) -> Path:
+        """Where its library lies: a folder of its own, which goes with it."""
+        return Path(self._folder.name)
+
+    @property
     def folders(self) -> tuple[Path, ...]:
         """Where its source and what it includes lie; a trace keeps the texts of the files there that it ran."""
         return self.file.parent, corpus_folder()

@@ -57,7 +57,7 @@ def built(path: Path, flags: str, say: Callable[[str], None]) -> Iterator[Path]:
         raise UnavailableError(f"no compiler {compiler!r} for {path.name} on this machine; install it, or build it")
     with tempfile.TemporaryDirectory(prefix="perfkit-built-") as folder:
         program = Path(folder) / path.stem
-        say(f"compiling {path.name} ({compiler} {flags or usual})")
+        say(f"compiling {path.name} ({' '.join([compiler, *(flags or usual).split()])})")
         words = [compiler, "-g", *(flags or usual).split(), str(path), "-o", str(program)]
         done = subprocess.run(
             words if compiler == "rustc" else [*words, "-lm"], capture_output=True, text=True, errors="replace",

@@ -46,6 +46,11 @@ RESERVED = frozenset(
 )  # fmt: skip
 HOST_FACTS = ("LAST_CACHE", "CPUS")
 """Names that expressions may use for the host: bytes of its last cache, and processors that may be used."""
+# Strings (raw ones first), characters (no digit separators) and comments of C and C++, whichever begins first.
+_NO_CODE = re.compile(
+    r"""R"([^()\\\s]*)\([\s\S]*?\)\1"|"(?:\\[\s\S]|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'"""
+    r"|//(?:\\\n|[^\n])*|/\*[\s\S]*?\*/"
+)
 CPP = frozenset((".cc", ".cpp", ".cxx", ".C"))
 CALM = 100_000
 """Spaces larger than this are refused unless the caller says that it is meant."""
@@ -364,7 +369,7 @@ class Study(Strict):
         """Whether this is a whole program with its own ``main`` rather than a kernel with a region."""
         if self.program is not None:
             return self.program
-        return self.assembly is None and "PK_REGION" not in (self.source or "")
+        return self.assembly is None and not _has_region(self.source or "")
 
     def uses_host(self, derived: bool = False) -> bool:
         """Whether an expression of the space asks for a fact of the host; with `derived`, or of a derived column."""
@@ -538,6 +543,11 @@ def split_compiler(text: str, folder: str = "") -> tuple[str, str]:
         raise SettingError("a compiler's name is missing")
     name = os.path.normpath(Path(folder, words[0])) if folder and "/" in words[0] else words[0]
     return name, shlex.join(words[1:])
+
+
+def _has_region(source: str) -> bool:
+    """Whether a C or C++ text has a ``PK_REGION`` outside its comments, strings and characters."""
+    return "PK_REGION" in source and re.search(r"\bPK_REGION\b", _NO_CODE.sub(" ", source)) is not None
 
 
 def _is_text(kernel: str) -> bool:

@@ -253,3 +253,48 @@ def test_a_folder_that_may_not_be_written_is_told_before_the_work(refused, monke
     status, told = refused(["gus", "fig1a", "--core", "zen4", "-o", "x.gus"])
     assert status == 2
     assert "there is no permission to write into the folder '.'" in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "work"),
+    [
+        (["trace", "f.c", "--", "5"], "perfkit.collectors.kernels.compile_kernel"),
+        (["convert", "dump.txt", "out.csv"], "perfkit.cli.convert.read_dumps"),
+        (["gate", "f.c", "--update", "--", "5"], "perfkit.diagnosis.gate.measured_twice"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_told_before_the_work(monkeypatch, tmp_path, capsys, words, work):
+    """They did the whole work and then named a file of their own."""
+
+    def done(*_, **__):
+        raise AssertionError("worked before it looked")
+
+    (tmp_path / "f.c").write_bytes(FILES["f.c"])
+    shutil.copy(FIXTURE, tmp_path / "dump.txt")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(work, done)
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and allowed(path, mode))
+    monkeypatch.setattr("sys.argv", ["perfkit", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "there is no permission to write into the folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [(["--flags", ""], ()), ([], ("-O3", "-march=native")), (["--flags", "-O1"], ("-O1",))]
+)
+def test_empty_flags_are_no_flags(monkeypatch, tmp_path, given, found):
+    def seen(kernel, *_, **__):
+        asked.append(kernel.flags)
+        raise KeyboardInterrupt
+
+    asked = []
+    (tmp_path / "f.c").write_bytes(FILES["f.c"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("perfkit.collectors.host.compare.compare", seen)
+    monkeypatch.setattr("sys.argv", ["perfkit", "compare", "f.c", *given, "--", "5"])
+    with pytest.raises(SystemExit):
+        main()
+    assert asked == [found]

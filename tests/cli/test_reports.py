@@ -1,5 +1,6 @@
 """Reports on one's own data: the answer, a picture, and no number that is not of the data given."""
 
+import base64
 import json
 import re
 
@@ -103,10 +104,100 @@ def test_a_table_is_mined(perfkit, tmp_path, no_shipped_data):
     )
     perfkit("report", "study", "-p", "analysis", "a.yaml", "-o", "out.html")
     assert "stride explains most of the differences" in (tmp_path / "out.html").read_text()
-    table["cycles"] = 100 + rng.normal(0, 1, 200)
+    table["cycles"] = 100 + rng.normal(0, 1, 200) + 50 * rng.integers(0, 2, 200)
     table.to_csv(tmp_path / "t.csv", index=False)
     perfkit("report", "study", "-p", "analysis", "a.yaml", "-o", "out.html")
     assert "None of the features is shown to explain the differences" in (tmp_path / "out.html").read_text()
+
+
+def _study(perfkit, folder, table, settings, *more):
+    table.to_csv(folder / "t.csv", index=False)
+    (folder / "a.yaml").write_text("input: t.csv\ncategories: {target: cycles}\n" + settings)
+    perfkit("report", "study", "-p", "analysis", "a.yaml", *more, "-o", "out.html")
+    return re.sub("<wbr>|&#x27;", "", (folder / "out.html").read_text())
+
+
+def _linear():
+    """Return an exact cost without gaps, in which no density finds a valley."""
+    grid = [(a, b) for a in range(30) for b in range(10)]
+    return pd.DataFrame(grid, columns=["a", "b"]).assign(cycles=lambda t: 100.0 + 3 * t["a"] + 2 * t["b"])
+
+
+def test_a_study_names_the_table_that_it_is_of(perfkit, tmp_path):
+    """The analysis file's own input stood above the numbers of another table."""
+    _linear().to_csv(tmp_path / "mine.csv", index=False)
+    text = _study(perfkit, tmp_path, _linear(), "regression: {features: [a]}\n", "-p", "table", "mine.csv")
+    assert "Study: mine.csv" in text
+    assert "t.csv" not in text
+    assert "Study: t.csv" in _study(perfkit, tmp_path, _linear(), "regression: {features: [a]}\n")
+
+
+def test_one_category_is_not_taken_for_features_without_effect(perfkit, tmp_path):
+    """It said that guessing does as well, beside a regression with an R^2 of 0.94."""
+    learnt = "tree: {features: [a, b]}\nforest: {features: [a, b], trees: 5}\n"
+    text = _study(perfkit, tmp_path, _linear(), learnt + "regression: {features: [a, b]}\n")
+    told = "Only one category of cycles was found, so that there is nothing to tell apart"
+    assert f"{told}; in the regression a explains most of the differences of cycles (" in text
+    assert "guessing" not in text
+    assert f"{told}; a regression learns the target itself." in _study(perfkit, tmp_path, _linear(), learnt)
+    noise = _linear().assign(cycles=np.random.default_rng(1).normal(100, 1, 300))
+    text = _study(perfkit, tmp_path, noise, learnt + "regression: {features: [a, b]}\n")
+    assert "not shown to be better than guessing" in re.search("<h1>(.*?)</h1>", text)[1]
+    constant = _study(perfkit, tmp_path, noise.assign(cycles=7.1), learnt + "regression: {features: [a, b]}\n")
+    assert "none of it varies: cycles is 7.1 in all of 300 rows" in constant
+    two = noise.assign(cycles=noise["cycles"] + 50 * (noise.index % 2))
+    text = _study(perfkit, tmp_path, two, learnt.replace("a, b", "a") + "regression: {features: [a]}\n")
+    assert "None of the features is shown to explain the differences: guessing does as well." in text
+
+
+def test_the_boxes_of_a_large_tree_do_not_lie_on_each_other(perfkit, tmp_path):
+    """Each picture was 3.6 inches high, whatever the tree."""
+    heights = []
+    for depth in (1, 5):
+        text = _study(perfkit, tmp_path, _linear(), f"regression: {{features: [a, b], max_depth: {depth}}}\n")
+        picture = base64.b64decode(re.search('data:image/png;base64,([^"]+)', text)[1])
+        heights.append(int.from_bytes(picture[20:24], "big"))
+    assert heights[0] < 600
+    assert heights[1] > 32 * 60  # leaves, of two lines each
+
+
+def test_less_than_half_is_not_most(perfkit, tmp_path):
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({name: rng.integers(0, 2, 400) for name in "xyz"})
+    table["cycles"] = 100.0 + 50 * table["x"] + 52 * table["y"] + 48 * table["z"] + rng.normal(0, 0.1, 400)
+    text = _study(perfkit, tmp_path, table, "forest: {features: [x, y, z], trees: 10}\n")
+    assert re.search(
+        "explains the largest part of the differences \\(\\d\\d% of the importance; [xyz] \\d\\d%\\)", text
+    )
+
+
+def test_a_study_counts_what_was_not_measured_and_what_never_settled(perfkit, tmp_path):
+    table = _linear().assign(status="ok", settled=True)
+    table.loc[:99, ["status", "cycles", "settled"]] = ["predicted", np.nan, False]
+    table.loc[100:104, ["status", "cycles", "settled"]] = ["failed", np.nan, False]
+    table.loc[110:119, "settled"] = False
+    text = _study(perfkit, tmp_path, table, "regression: {features: [a, b]}\n")
+    assert "<b>195</b><span>rows analysed, of 300 read" in text
+    for told in (
+        "100 rows left out: predicted, not measured",
+        "5 rows left out: failed, not measured",
+        "10 of the 195 rows never settled",
+    ):
+        assert told in text
+
+
+def test_a_ranking_is_never_supported(perfkit, dumps):
+    """With one training run it was; docs/samples.md says why it is not."""
+    for training in ("train 0.csv", "train*.csv"):
+        perfkit("report", "spire", "-p", "training", training, "-p", "analysed", dumps.name, "-o", "out.html")
+        text = dumps.with_name("out.html").read_text()
+        assert 'class="trust fair">uncertain' in text
+        assert ("trained on a single run" in text) == (training == "train 0.csv")
+
+
+def test_an_unknown_name_lists_the_methods_too(perfkit):
+    told = perfkit("report", "nix", "-o", "out.html", status=2)
+    assert "'nix' is no method (spire, cpi, dump, gus, roofline, study) and no notebook; there are: 00_tour" in told
 
 
 @pytest.mark.parametrize("name", list(REPORTS))

@@ -349,3 +349,28 @@ def test_the_spread_between_processes_is_relative():
     for of in (ratios, 1 / ratios, 30 * ratios):
         assert f"The ratio varies by {deviation:.1%} between processes" in comparison(of).summary()
     assert "between processes" not in comparison(0.1 * np.array([1.0, 1.01, 0.99])).summary()
+
+
+def test_reports_name_what_was_called_and_files_of_one_name_apart(tmp_path):
+    """Two files a.c were a (A) and a (B), with neither the function nor the size in the report."""
+    body = "long {}(double *x, long n) {{ return n + (long)*x; }}\n"
+    files = [tmp_path / folder / "a.c" for folder in ("x", "y")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(body.format("f") + body.format("g"))
+    one, other = (compile_kernel(file, "f") for file in files)
+    assert module._names(one, other) == ("x/a.c", "y/a.c")
+    assert module._names(one, compile_kernel(files[1], "g")) == ("x/a.c:f", "y/a.c:g")
+    assert module._names(one, compile_kernel(files[0], "g")) == ("a:f", "a:g")
+    assert module._names(one, compile_kernel(files[0], "f", flags="-O1")) == ("a (A)", "a (B)")
+    texts = [compile_kernel(body.format("f"), "f", flags=flags) for flags in ("-O1", "-O2")]
+    assert module._names(*texts) == ("f (A)", "f (B)")
+    assert module._names(one, texts[0]) == ("a", "f")
+    call = module._call(one, (np.zeros((10, 20)), 2.5, 7, np.arange(4, dtype=np.int32)))
+    assert call == "f(f8[10x20], 2.5, 7, i4[4])"
+    ratios = [1.02, 1.021, 1.019, 1.02, 1.02]
+    found = comparison(ratios, called=(call, call))
+    assert f"Called: {call}." in found.to_markdown()
+    assert found.to_dict()["a"]["call"] == call
+    assert f"Called: {call} of old, g(3) of new." in comparison(ratios, called=(call, "g(3)")).to_html()
+    assert "Called" not in comparison(ratios).summary()

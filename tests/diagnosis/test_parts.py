@@ -367,9 +367,18 @@ def test_clones_are_found_by_their_parents_name(tmp_path):
 def test_what_cannot_be_run_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no program"):
         check_program(Target(tmp_path / "missing"))
-    (tmp_path / "plain").write_text("text")
-    with pytest.raises(DataError, match="not executable"):
-        check_program(Target(tmp_path / "plain"))
+    dump, empty, plain = tmp_path / "app.txt", tmp_path / "empty", tmp_path / "plain"
+    dump.write_text("1.0,500,,cycles,100,100.00,,\n")
+    with pytest.raises(DataError, match=r"^app.txt is no program .*perfkit explore"):
+        check_program(Target(dump))
+    empty.touch()
+    with pytest.raises(DataError, match=r"^empty is empty, no program"):
+        check_program(Target(empty))
+    plain.write_bytes(b"\x7fELF")
+    with pytest.raises(DataError, match="plain is not executable"):
+        check_program(Target(plain))
+    plain.chmod(0o755)
+    check_program(Target(plain))
 
 
 @needed

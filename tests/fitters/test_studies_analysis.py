@@ -443,3 +443,24 @@ def test_the_depth_of_a_node_is_its_distance_from_the_root():
     assert [n.depth for n in nodes if n.parent < 0] == [0]
     assert all(n.depth == nodes[n.parent].depth + 1 for n in nodes if n.parent >= 0)
     assert max(n.depth for n in nodes) >= 2
+
+
+def test_rows_that_a_study_did_not_measure_are_counted_from_its_folder_too(tmp_path):
+    """Only the rows that were measured were counted as read."""
+    runs = pk.datasets.load("studies/fma")
+    table = runs.table.copy()
+    table.loc[table.index[:4], ["status", "tsc"]] = ["failed", np.nan]
+    table.loc[table.index[4:10], "settled"] = False
+    settings = {"regression": {"features": ["WIDTH"], "target": "tsc"}, "filter": "INSTRUCTIONS > 0"}
+    failed = pk.StudyRuns(table, runs.raw, runs.dimensions, runs.metadata)
+    whole = pk.Analysis(**settings).run(failed)
+    assert whole.rows_learnt == len(table) - 4
+    told = (
+        "4 rows left out: failed, not measured",
+        f"6 of the {len(table) - 4} rows never settled: their figures may be off",
+    )
+    assert whole.about_rows == told
+    assert whole.rows_read == len(table)
+    again = type(whole).load(whole.save(tmp_path / "out"))
+    assert again.about_rows == told
+    assert pk.Analysis(**settings).run(runs).about_rows == ()

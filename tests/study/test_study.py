@@ -197,3 +197,36 @@ def test_what_is_measured_decides_the_key_not_the_space():
     assert small.fingerprint() == large.fingerprint()
     assert small.fingerprint() != Study(KERNEL, {"N": [1]}, cache="cold").fingerprint()
     assert small.replace(flags=["-O1"]).fingerprint() == small.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "/* PK_REGION */",
+        "// a PK_REGION\\\n PK_REGION { }",
+        'const char *s = "PK_REGION";',
+        'const char *s = "\\" PK_REGION";',
+        'const char *s = R"x(\n" PK_REGION\n)x";',
+        '/* " */ // PK_REGION "',
+        "int MY_PK_REGION_2;",
+    ],
+)
+def test_a_program_that_only_mentions_the_region_is_a_program(said):
+    assert Study(f"{said}\nint main(void) {{ return 0; }}\n").is_program
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "/* PK_REGION */",
+        'const char *s = "/*";',
+        "char a = '\"', b = '\\'';",
+        "long a = 1'000'000; long b = 0xff'00;",
+        "// don't",
+        "#define REGION PK_REGION",
+        '/* " */',
+    ],
+)
+def test_a_kernel_with_a_region_is_one_whatever_stands_before(before):
+    assert not Study(f'{before}\nPK_REGION {{ PK_KEEP(step); }} /* " */\n').is_program

@@ -8,7 +8,7 @@ import base64
 import html
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.files import replaced
+from perfkit.names import counted
 from perfkit.plots.style import breakable
 from perfkit.samples.events import per_unit
 
@@ -386,12 +387,13 @@ def of_cpi(fit: "CpiFit") -> AnswerPage:
     )
 
 
-def of_spire(ranking: "Ranking", trained_on: str) -> AnswerPage:
-    """Return the page of a SPIRE ranking."""
+def of_spire(ranking: "Ranking", trained_on: str, runs: int = 0) -> AnswerPage:
+    """Return the page of a SPIRE ranking; `runs` is of how many the model was learnt, where that is known."""
     table = ranking.to_frame(details=True)
     first = table.iloc[0]
     below = ranking.throughput > 1.02 * ranking.throughput_bound
-    trust = "unsupported" if ranking.caveats else "uncertain" if below or first["outside"] >= 0.5 else "supported"
+    # Never supported (docs/samples.md), as of a first look: see the last caveat.
+    trust = "unsupported" if ranking.caveats else "uncertain"
     caveats = list(ranking.caveats)
     if below:
         caveats.append("the workload is faster than its lowest bound: training lacks runs like it")
@@ -399,6 +401,11 @@ def of_spire(ranking: "Ranking", trained_on: str) -> AnswerPage:
         caveats.append(f"{first['outside']:.0%} of the time lies at intensities that training did not reach")
     if len(ranking.candidates) > 1:
         caveats.append(f"as low within the spread: {', '.join(ranking.candidates[1:8])}")
+    if not ranking.caveats:
+        learnt = "trained on a single run: its bounds are that run's own"
+        if runs != 1:
+            learnt = "a model does not tell of how many programs: bounds learnt from one are that program's"
+        caveats.append(learnt)
     unit = per_unit(ranking.work_event, ranking.time_event)
     return AnswerPage(
         f"SPIRE ranking ({ranking.kind} data, trained on {ranking.training_kind} data: {trained_on})",
@@ -491,26 +498,56 @@ def of_roofline(roofline: "Roofs", relaxed: "Relaxation") -> AnswerPage:
 
 def of_study(found: "AnalysisResult") -> AnswerPage:
     """Return the page of a mined table of measurements."""
-    first, _, rest = found.summary().partition("\n")
-    numbers = [(f"{len(found.table):,}", f"rows analysed, of {found.rows_read:,} read")]
-    verdict = f"{first[:1].upper()}{first[1:]}."
-    if found.importance is not None:
-        ranked = found.importance.to_frame()["mdi"].sort_values(ascending=False)
-        verdict = f"{ranked.index[0]} explains most of the differences ({ranked.iloc[0]:.0%} of the importance)."
-        if not found.importance.beats_guessing:
-            verdict = "None of the features is shown to explain the differences: guessing does as well."
+    importance = found.importance
+    numbers = [(f"{found.rows_learnt:,}", f"rows analysed, of {found.rows_read:,} read")]
+    if importance is not None and not importance.only_one_category:
+        ranked = importance.to_frame()["mdi"]
         numbers.append((f"{ranked.iloc[0]:.0%}", f"importance of {ranked.index[0]} (mean decrease in impurity)"))
     if found.categories is not None:
-        numbers.append((f"{len(found.categories)}", f"categories of {found.categories.target}"))
-    left_out = found.rows_read - len(found.table)
+        count, _, what = counted(len(found.categories), "categories").partition(" ")
+        numbers.append((count, f"{what} of {found.categories.target}"))
     return AnswerPage(
         f"Study: {', '.join(found.settings.input) or 'a table'} ({found.kind} data)",
-        verdict,
+        _explained(found),
         "",
         tuple(numbers),
-        (f"{left_out:,} rows were left out by the filters",) if left_out else (),
-        drawn(found),
+        found.about_rows,
+        drawn(found, tall=True),
         "what separates the measurements",
         (),
-        (("Findings", "\n".join(filter(None, (first, rest)))), ("The processed table", found.table)),
+        (("Findings", found.summary()), ("The processed table", found.table)),
     )
+
+
+def _explained(found: "AnalysisResult") -> str:
+    """Return what explains the differences, in one sentence."""
+    regression, importance = found.regression, found.importance
+    itself = ""
+    if regression is not None and regression.is_constant:
+        itself = f"none of it varies: {regression.verdict}"
+    elif regression is not None and not regression.beats_guessing:
+        itself = "the regression is not shown to be better than guessing"
+    elif regression is not None:
+        itself = f"in the regression {_first(regression.importance, f' of {regression.target}', regression.score)}"
+    if any(part is not None and part.only_one_category for part in (found.tree, importance)):
+        target = found.categories.target if found.categories is not None else "the target"
+        itself = itself or "a regression learns the target itself"
+        return f"Only one category of {target} was found, so that there is nothing to tell apart; {itself}."
+    if importance is None:
+        first = found.summary().partition("\n")[0]
+        return f"{first[:1].upper()}{first[1:]}."
+    if importance.beats_guessing:
+        return f"{_first(importance.mdi)}."
+    if regression is not None and regression.beats_guessing:
+        return f"None of the features is shown to tell the categories apart; {itself}."
+    return "None of the features is shown to explain the differences: guessing does as well."
+
+
+def _first(shares: Mapping[str, float], of: str = "", score: float | None = None) -> str:
+    """Say which feature explains most, or the largest part where that is not half."""
+    (first, share), *others = sorted(shares.items(), key=lambda one: -one[1])
+    part, other = "most", ""
+    if share <= 0.5 and others:
+        part, other = "the largest part", f"; {others[0][0]} {others[0][1]:.0%}"
+    how = "" if score is None else f"; R^2 {score:.2f}"
+    return f"{first} explains {part} of the differences{of} ({share:.0%} of the importance{other}{how})"

@@ -70,8 +70,10 @@ def _spire(analysed: str, training: str, model: str, time_event: str, work_event
     def opened(text: str) -> Any:
         return open_samples(_list(text), memory=True, time_event=time_event, work_event=work_event)
 
-    trained = SpireModel.load(model) if model else Spire().fit(opened(training))
-    return answer.of_spire(trained.rank(opened(analysed)), training or model)
+    if model:
+        return answer.of_spire(SpireModel.load(model).rank(opened(analysed)), model)
+    learnt = opened(training)
+    return answer.of_spire(Spire().fit(learnt).rank(opened(analysed)), training, runs=len(learnt.runs))
 
 
 def _cpi(source: str, form: str, method: str, aggregate: int, time_event: str, work_event: str) -> answer.AnswerPage:
@@ -117,13 +119,10 @@ def _roofline(what: str, function: str, arguments: str, core: str) -> answer.Ans
 
 
 def _study(analysis: str, table: str) -> answer.AnswerPage:
-    from pathlib import Path
+    from perfkit.fitters.studies.analysis import Analysis
 
-    from perfkit.fitters.studies.analysis import Analysis, read_tables
-
-    return answer.of_study(
-        Analysis.from_yaml(analysis).run(read_tables(tuple(_list(table)), Path()) if table else None)
-    )
+    asked = Analysis.from_yaml(analysis)
+    return answer.of_study((asked.of_files(*_list(table)) if table else asked).run())
 
 
 def _only(found: Mapping[str, Any], what: str) -> Any:

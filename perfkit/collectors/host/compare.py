@@ -160,6 +160,7 @@ def compare(
         calls=calls,
         apart=apart,
         alone=_alone(alone),
+        called=(_call(a, arguments), _call(b, arguments)),
         host=processor_name(),
     )
     if not quiet:
@@ -247,8 +248,32 @@ def _build(kernel: "Kernel") -> str:
     return f"{kernel.compiler} {' '.join(kernel.flags)}".strip()
 
 
+def _call(kernel: "Kernel", arguments: tuple[Any, ...]) -> str:
+    """Return a call as text, arrays by type and size, as on a command line."""
+    return f"{kernel.function}({', '.join(map(_argument, arguments))})"
+
+
+def _argument(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return str(value)
+    return f"{value.dtype.str.lstrip('<>|=')}[{'x'.join(map(str, value.shape))}]"
+
+
 def _names(a: "Kernel", b: "Kernel") -> tuple[str, str]:
-    return (a.name, b.name) if a.name != b.name else (f"{a.name} (A)", f"{b.name} (B)")
+    """Return two names that differ: by their files' paths and by their functions, or else by the sides."""
+    names = [a.name, b.name]
+    if a.name == b.name and a.file != b.file and all(_stays(kernel) for kernel in (a, b)):
+        parts = [kernel.file.absolute().parts for kernel in (a, b)]
+        depth = next(n for n in range(1, 1 + max(map(len, parts))) if parts[0][-n:] != parts[1][-n:])
+        names = ["/".join(each[-depth:]) for each in parts]
+    if (names[0] == names[1] or a.name == b.name) and a.function != b.function:
+        names = [f"{name}:{kernel.function}" for name, kernel in zip(names, (a, b), strict=True)]
+    return (names[0], names[1]) if names[0] != names[1] else (f"{names[0]} (A)", f"{names[1]} (B)")
+
+
+def _stays(kernel: "Kernel") -> bool:
+    """Whether a kernel's file is one of the user's, and not a temporary one: of a text, or out of a commit."""
+    return kernel.file.is_file() and not kernel.file.is_relative_to(kernel.folder)
 
 
 def _measure(argument: str) -> None:

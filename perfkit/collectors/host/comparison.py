@@ -51,6 +51,8 @@ class KernelComparison(Tabled):
     alone
         Cycles of a call of a and of b that so began, where those that were compared may overlap; None if they are
         apart, or one call is longer than a sample has to be.
+    called
+        What a call of a and of b is, such as ``sum(f8[1000], 1000)``; empty in results of before it was kept.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class KernelComparison(Tabled):
     host: str
     apart: bool = False
     alone: tuple[float, float] | None = None
+    called: tuple[str, str] = ("", "")
 
     _rows: ClassVar[str] = "table"
 
@@ -143,8 +146,8 @@ class KernelComparison(Tabled):
         low, high = self.interval
         return {
             "kind": self.kind,
-            "a": {"name": self.names[0], "build": self.builds[0], "cycles": self.cycles[0]},
-            "b": {"name": self.names[1], "build": self.builds[1], "cycles": self.cycles[1]},
+            "a": {"name": self.names[0], "build": self.builds[0], "cycles": self.cycles[0], "call": self.called[0]},
+            "b": {"name": self.names[1], "build": self.builds[1], "cycles": self.cycles[1], "call": self.called[1]},
             "effect": self.effect,
             "interval": [low, high],
             "confidence": self.confidence,
@@ -182,6 +185,10 @@ class KernelComparison(Tabled):
             f"{a}: {took[0]}; {b}: {took[1]}.",
             f"{len(self.table)} processes, {int(self.table['rounds'].sum())} rounds; {beside}.",
         ]
+        if any(self.called):
+            same = self.called[0] == self.called[1]
+            each = self.called[0] if same else f"{self.called[0]} of {a}, {self.called[1]} of {b}"
+            lines.append(f"Called: {each}.")
         if self.alone is not None and any(
             one > 1.05 * cycles and one - cycles > _FENCE for one, cycles in zip(self.alone, self.cycles, strict=True)
         ):

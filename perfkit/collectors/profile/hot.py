@@ -351,14 +351,19 @@ def check_program(target: Target) -> None:
         raise DataError(f"expected a program; {str(target.program)!r} is a folder")
     if not target.program.is_file():
         raise MissingFileError(f"there is no program {str(target.program)!r}")
-    if not os.access(target.program, os.X_OK):
-        raise DataError(f"{target.program.name} is not executable (chmod +x)")
     if not _is_elf(target.program):
+        if not os.access(target.program, os.X_OK) and target.program.read_bytes()[:2] != b"#!":
+            empty = " is empty," if target.program.stat().st_size == 0 else " is"
+            raise DataError(
+                f"{target.program.name}{empty} no program (no ELF file); dumps of counters are for perfkit explore"
+            )
         starts = _programs_named(target.program)
         raise DataError(
             f"{target.program.name} is not an ELF program; trace the program it starts: "
             + (", ".join(starts) if starts else "its text names none that lies here")
         )
+    if not os.access(target.program, os.X_OK):
+        raise DataError(f"{target.program.name} is not executable (chmod +x)")
 
 
 def _is_elf(path: Path) -> bool:

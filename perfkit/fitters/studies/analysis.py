@@ -18,6 +18,7 @@
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +33,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
 from perfkit.files import arrow_table, reading, replaced
 from perfkit.fitters.studies.categories import (
+    NOT_MEASURED,
     Categories,
     FixedBins,
     KdeCategories,
     KMeansCategories,
     as_frame,
     column,
+    measured_rows,
 )
 from perfkit.fitters.studies.classifier import Classification, Classifier
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
@@ -146,6 +149,41 @@ class AnalysisResult(Summarised):
         """What the data is: measured, simulated, generated or published; unknown for tables that do not say."""
         return kind_of(self.table)
 
+    @property
+    def _learnt(self) -> list[Tree | Importance | Classification]:
+        parts = (self.tree, self.regression, self.importance, *self.classifications)
+        return [part for part in parts if part is not None]
+
+    @property
+    def rows_learnt(self) -> int:
+        """Rows that something was learnt from; where nothing was, those with a category, or all."""
+        if self._learnt:
+            return max(part.rows for part in self._learnt)
+        return sum(self.categories.counts) if self.categories is not None else len(self.table)
+
+    @property
+    def about_rows(self) -> tuple[str, ...]:
+        """What became of the rows read that were not learnt from, and which of the others are to be doubted."""
+        before = Counter(self.table.attrs.get(NOT_MEASURED, {}))
+        filtered = self.rows_read - len(self.table) - before.total()
+        target = self.settings.regression.target if self.settings.regression else None
+        target = self.categories.target if self.categories is not None else target
+        there = self.table[target].notna() if target else pd.Series(data=True, index=self.table.index)
+        without = _statuses(self.table[~there])
+        lacking = len(self.table) - self.rows_learnt - without.total()
+        told = [f"{counted(filtered, 'rows')} left out by the filters"] if filtered else []
+        told += [
+            f"{counted(rows, 'rows')} left out: {status}, not measured" for status, rows in (before + without).items()
+        ]
+        told += [f"{counted(lacking, 'rows')} left out for a missing value"] if lacking else []
+        told += [
+            f"{rows:,} of the {self.rows_learnt:,} rows were not measured: {status}"
+            for status, rows in _statuses(self.table[there]).items()
+        ]
+        if unsettled := _unsettled(self.table[there]):
+            told.append(f"{unsettled:,} of the {self.rows_learnt:,} rows never settled: their figures may be off")
+        return tuple(told)
+
     def to_frame(self) -> pd.DataFrame:
         """Return the processed table."""
         return self.table.copy()
@@ -162,11 +200,15 @@ class AnalysisResult(Summarised):
         lines += [f"{one.method}: {one.verdict}" for one in self.classifications]
         if self.regression is not None:
             lines.append(f"regression: {self.regression.verdict}")
-        if self.importance is not None:
+        if self.importance is not None and self.importance.only_one_category:
+            lines.append(f"importance: {self.importance.caveat}")
+        elif self.importance is not None:
             ranked = self.importance.to_frame()
             lines.append("importance (MDI): " + ", ".join(f"{name} {row.mdi:.3f}" for name, row in ranked.iterrows()))
             lines += [f"  {self.importance.caveat}"] if self.importance.caveat else []
-        lines.append(f"{self.rows_read} rows read, {len(self.table)} left by the filters{labelled(self.kind)}")
+        left = f"{self.rows_learnt} learnt from" if self._learnt else f"{len(self.table)} left"
+        lines.append(f"{self.rows_read} rows read, {left}{labelled(self.kind)}")
+        lines += [f"  {one}" for one in self.about_rows]
         return "\n".join(lines)
 
     def save(self, folder: str | Path) -> Path:
@@ -224,19 +266,35 @@ class AnalysisResult(Summarised):
     def plot(self, ax: Any = None) -> Any:
         """Draw the first of tree, regression, importance and categories that there is; `pictures` draws all.
 
+        What was learnt of an only category is left to the last: it has nothing to show.
+
         Raises
         ------
         SettingError
             The analysis only filtered and derived: there is nothing to draw.
         """
-        for part in (self.tree, self.regression, self.importance, self.categories):
-            if part is not None:
-                return part.plot(ax=ax)
+        parts = [part for part in (self.tree, self.regression, self.importance, self.categories) if part is not None]
+        for part in sorted(parts, key=lambda part: getattr(part, "only_one_category", False)):
+            return part.plot(ax=ax)
         raise SettingError("this analysis has no tree, regression, forest or categories: there is nothing to draw")
 
     def pictures(self) -> dict[str, Any]:
         """Draw everything that there is: name -> matplotlib axes."""
         return drawn("studies:pictures", self)
+
+
+def _statuses(table: pd.DataFrame) -> Counter[str]:
+    """Count the rows of each status of a study's table that tells of no measurement: failed, predicted."""
+    if "status" not in table:
+        return Counter()
+    return Counter(str(status) for status in table["status"].dropna() if status in {"failed", "predicted"})
+
+
+def _unsettled(table: pd.DataFrame) -> int:
+    """Count the measured rows of a study's table that never settled."""
+    if not {"status", "settled"} <= set(table.columns):
+        return 0
+    return int((table["status"].eq("ok") & table["settled"].astype(str).eq("False")).sum())
 
 
 _PARTS = ("categories", "tree", "regression", "importance")
@@ -326,10 +384,17 @@ class Analysis(_Strict):
         except SettingError as error:
             raise SettingError(placed(path, error)) from None
 
+    def of_files(self, *inputs: str) -> "Analysis":
+        """Return the same analysis of other files than those that it names; these are relative to where one is."""
+        return self.model_copy(update={"input": inputs, "folder": Path()})
+
     def run(self, table: Any = None) -> AnalysisResult:
-        """Run the pipeline on a table, or on the files that `input` names."""
+        """Run the pipeline on a table, or on the files that `input` names.
+
+        The result of a table names no input: the files of the settings were not read.
+        """
         frame = read_tables(self.input, self.folder) if table is None else as_frame(table)
-        read = len(frame)
+        read = len(frame) + sum(frame.attrs.get(NOT_MEASURED, {}).values())
         frame = self._prepared(frame)
         categories = self._categorised(frame)
         if categories is not None:
@@ -342,7 +407,7 @@ class Analysis(_Strict):
             regression=self._regressed(frame, categories),
             importance=RandomForest(**_plain(self.forest)).fit(frame, self._target(target)) if self.forest else None,
             rows_read=read,
-            settings=self,
+            settings=self if table is None else self.of_files(),
             classifications=tuple(
                 Classifier(**_plain(one)).fit(frame, self._target(target)) for one in self.classifiers
             ),
@@ -402,9 +467,7 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
             raise MissingFileError(f"no file matches {text!r} in {folder.resolve()}")
         for path in paths:
             if path.is_dir():
-                runs = StudyRuns.from_folder(path)
-                frames.append(runs.ok)
-                frames[-1].attrs["kind"] = runs.kind
+                frames.append(measured_rows(StudyRuns.from_folder(path)))
             elif path.suffix == ".parquet":
                 frames.append(_parquet(path))
             else:
@@ -412,7 +475,10 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
     if not frames:
         raise SettingError("no input: name files under `input`, or hand the table to run()")
     joined = pd.concat(frames, ignore_index=True)
-    joined.attrs["kind"] = joint_kind(map(kind_of, frames))
+    joined.attrs = {"kind": joint_kind(map(kind_of, frames))}
+    counts = sum((Counter(frame.attrs.get(NOT_MEASURED, {})) for frame in frames), Counter[str]())
+    if counts:
+        joined.attrs[NOT_MEASURED] = dict(counts)
     return joined
 
 

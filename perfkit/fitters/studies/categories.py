@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _GRID = 4096
+NOT_MEASURED = "not_measured"  # of a table's attrs: a status -> rows of a study that have it and were left out
 BANDWIDTHS = ("silverman", "silverman-0.9", "isj", "grid")
 
 
@@ -410,14 +411,20 @@ def as_frame(table: Any) -> pd.DataFrame:
     if isinstance(table, pd.DataFrame):
         return _of_one_processor(table)
     if hasattr(table, "ok") and isinstance(table.ok, pd.DataFrame):
-        frame = _of_one_processor(table.ok).copy(deep=False)
-        frame.attrs["kind"] = kind_of(table)
-        return frame
+        return _of_one_processor(measured_rows(table))
     if hasattr(table, "to_samples"):  # its table is of runs and their labels, not of what was counted
         raise DataError(f"expected a table in memory; found {type(table).__name__}: draw some with .sample(20_000)")
     if hasattr(table, "to_frame"):
         return table.to_frame()
     raise DataError(f"expected a DataFrame or an object with to_frame(), found {type(table).__name__}")
+
+
+def measured_rows(runs: Any) -> pd.DataFrame:
+    """Return the rows of `StudyRuns` that were measured; `attrs` say what data it is, and what became of the others."""
+    frame: pd.DataFrame = runs.ok.copy(deep=False)
+    others = runs.table.query("status != 'ok'")["status"].value_counts() if len(runs.table) else pd.Series(dtype=int)
+    frame.attrs = {"kind": kind_of(runs), NOT_MEASURED: {str(status): int(n) for status, n in others.items()}}
+    return frame
 
 
 def _of_one_processor(frame: pd.DataFrame) -> pd.DataFrame:

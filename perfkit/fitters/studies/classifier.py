@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from perfkit.errors import SettingError
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import folds_of, learning_data
-from perfkit.fitters.studies.folds import ToldCategories
+from perfkit.fitters.studies.folds import ONE_CATEGORY, ToldCategories
 from perfkit.names import counted
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
@@ -69,6 +69,8 @@ class Classification(Plain, ToldCategories):
     @property
     def verdict(self) -> str:
         """The score with its spread beside what guessing the commonest category scores."""
+        if self.only_one_category:
+            return f"{ONE_CATEGORY} ({counted(self.rows, 'rows')})"
         return (
             f"accuracy {self.score:.3f} +- {self.spread:.3f} on held-out rows, against {self.baseline:.3f} for always "
             f"guessing the commonest of {counted(len(self.classes), 'categories')} ({counted(self.rows, 'rows')})"

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.studies.categories import Categories, as_frame, column
-from perfkit.fitters.studies.folds import ToldCategories
+from perfkit.fitters.studies.folds import ONE_CATEGORY, ToldCategories
 from perfkit.names import counted
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_ROUNDED = 1e-13  # of a variance beside the square of the mean
 _NOISE = ": what it splits by may be noise"
 
 
@@ -121,6 +122,12 @@ class Tree(Plain, ToldCategories):
         return not self.classes
 
     @property
+    def is_constant(self) -> bool:
+        """Whether it is a regression of a target that does not vary, but by what rounding leaves."""
+        root = self.nodes[0]
+        return self.is_regression and root.is_leaf and root.impurity <= _ROUNDED * root.value[0] ** 2
+
+    @property
     def depth(self) -> int:
         """The longest way from the root."""
         return max(node.depth for node in self.nodes)
@@ -132,6 +139,10 @@ class Tree(Plain, ToldCategories):
     @property
     def verdict(self) -> str:
         """The score with its spread, beside what predicting the commonest category scores, in one line."""
+        if self.only_one_category:
+            return f"{ONE_CATEGORY} ({counted(self.rows, 'rows')})"
+        if self.is_constant:
+            return f"{self.target} is {self.nodes[0].value[0]:.4g} in all of {counted(self.rows, 'rows')}"
         if self.is_regression:
             return (
                 f"R^2 {self.score:.3f} +- {self.spread:.3f}, median error {self.error:.1%} on held-out rows "
@@ -145,6 +156,8 @@ class Tree(Plain, ToldCategories):
 
     def summary(self) -> str:
         """Say how well the tree predicts, and by which features."""
+        if self.only_one_category or self.is_constant:
+            return self.verdict + labelled(self.kind)
         ranked = sorted(self.importance.items(), key=lambda one: -one[1])
         features = (
             ", ".join(f"{name} {share:.2f}" for name, share in ranked if share > 0) or "no feature: it never splits"

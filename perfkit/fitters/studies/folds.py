@@ -4,6 +4,10 @@ import math
 
 import numpy as np
 
+ONE_CATEGORY = (
+    "only one category was found, so that there is nothing to tell apart; a regression learns the target itself"
+)
+
 
 class CrossValidated:
     """A result with `scores`, one per fold, beside the `baseline` of a guess that looks at nothing."""
@@ -25,6 +29,11 @@ class CrossValidated:
     def beats_guessing(self) -> bool:
         """Whether the score lies over the baseline by more than two standard errors of its mean over the folds."""
         return self.score - self.baseline > 2 * self.spread / math.sqrt(len(self.scores))
+
+    @property
+    def only_one_category(self) -> bool:
+        """Whether all rows are of one category: there is nothing to tell apart, well or badly."""
+        return self.baseline == 1
 
     def _against_guessing(self, what: str = "") -> str:
         return "" if self.beats_guessing else f"; not shown to be better than guessing{what}"

@@ -11,7 +11,7 @@ import pandas as pd
 from perfkit.errors import SettingError
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import LearningData, folds_of, learning_data
-from perfkit.fitters.studies.folds import CrossValidated
+from perfkit.fitters.studies.folds import ONE_CATEGORY, CrossValidated
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ class Importance(Plain, CrossValidated):
     @property
     def caveat(self) -> str:
         """What the shares do not say: that the forest may not predict, or which features could as well be shuffled."""
+        if self.only_one_category:
+            return ONE_CATEGORY
         if not self.beats_guessing:
             return "the forest is not shown to predict better than guessing: its shares may divide up noise"
         if self.without_effect:
@@ -89,6 +91,8 @@ class Importance(Plain, CrossValidated):
 
     def summary(self) -> str:
         """Say which features decide the target, and how well they predict it."""
+        if self.only_one_category:
+            return f"importance for {self.target}: {self.caveat}{labelled(self.kind)}"
         table = self.to_frame().head(5)
         ranked = ", ".join(f"{name} {mdi:.3f}" for name, mdi in table["mdi"].items())
         lines = [

@@ -185,6 +185,20 @@ PK_REGION {
     assert table.loc[5, "message"] == f"PK_REPORT of '': {allowed}"
 
 
+def test_a_region_that_never_ends_is_no_lack_of_a_fence():
+    """A call of abort() leaves no end of the region, where a fence would be put: that was the message."""
+    kernel = """
+#include <stdlib.h>
+#include <unistd.h>
+PK_REGION { if (K == 1) abort(); if (K == 2) _exit(7); if (K == 3) for (;;) PK_KEEP_MEMORY(); PK_KEEP(step); }"""
+    study = Study(kernel, {"K": [0, 1, 2, 3]}, policy=QUICK, executions="apart", time_limit=2.0)
+    table = Microbenchmark().collect(study).table.set_index("K")
+    assert table.loc[0, "status"] == "ok"
+    assert table.loc[1, "message"] == "the kernel crashed: SIGABRT"
+    assert "exit status 7" in table.loc[2, "message"]
+    assert "hung" in table.loc[3, "message"]
+
+
 def test_a_crash_is_explained_by_what_was_run():
     null = "PK_REGION { *(volatile int *)(N - N) = 1; }"
     plain, limited = (
