@@ -1,9 +1,11 @@
 """What single cells of the notebooks show: each is run outside of Jupyter, with what it needs."""
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ import pytest
 
 import perfkit as pk
 from tests.notebooks.test_notebooks import FOLDER
+from tests.widgets.test_your_dump import dump_of, upload
 
 
 def run_cells(path: str, chosen: list[str], names: dict[str, Any]) -> list[Any]:
@@ -56,3 +59,40 @@ def test_simulated_cycles_are_set_beside_measured_ones_of_the_same_core(core: st
     for name, trace in pk.open_traces(names["kernel"]).items():
         (ratio,) = (c for c in shown[-1] if "measured there" in c)
         assert shown[-1].loc[name, ratio] == round(same.run(trace).cycles / measured[name], 2)
+
+
+def test_cells_below_an_upload_tell_of_it_once_they_are_run(capsys: pytest.CaptureFixture[str]):
+    names = {"dump": "spire/memory", "model": ""}
+    run_cells("01_your_dump", ["look = partial"], names)
+    upload(names["dumps"], ("mine.csv", dump_of(2.0)))
+    capsys.readouterr()
+    explorer, *_ = run_cells("01_your_dump", ["SamplesExplorer", '"CPI stack"', '"SPIRE"', "measure_next"], names)
+    assert "mine" in explorer._about.value
+    assert "GENERATED" not in explorer._about.value
+    mine = pk.explore(names["samples"][-1])
+    assert capsys.readouterr().out.endswith("\n\n".join(mine.measure_next) + "\n")
+
+
+def test_how_large_arrays_are_is_set_beside_what_stream_asks_for(capsys: pytest.CaptureFixture[str]):
+    runs = pk.datasets.load("studies/stream")
+    cell, rule = ["array = 64"], "times the largest cache, "
+    for blocks, said in ((int(runs.table["BLOCKS_LOG2"].max()), "where STREAM asks for 4"), (24, "as STREAM asks for")):
+        table = runs.table.assign(BLOCKS_LOG2=blocks)
+        names = {"runs": replace(runs, table=table), "machine": runs.metadata["machine"], "pk": pk}
+        run_cells("22_stream", cell, names)
+        assert capsys.readouterr().out.partition(rule)[2].startswith(said)
+
+
+def test_the_league_shows_no_column_that_is_the_same_for_all():
+    run_cells("60_methods_check_each_other", ["ours = "], names := {})
+    (table,) = run_cells("60_methods_check_each_other", ['"three, not latency"'], names)
+    assert all(len(set(values)) > 1 for name, values in table.items() if name != "runs")
+
+
+def test_the_noise_that_was_measured_is_not_scored_against_itself():
+    names: dict[str, Any] = {"pk": pk, "pd": pd, "plt": plt}
+    run_cells("60_methods_check_each_other", ["second-truth/zen4-scores"], names)
+    shares = names["shares"]
+    assert np.isnan(shares.loc["noise, measured", "as measured"])
+    assert shares.drop(index="noise, measured").notna().all().all()
+    assert shares.loc["noise, measured", "as built"] == 1
