@@ -167,7 +167,8 @@ def keys(entries: Mapping[str, tuple[str, str]]) -> str:
             "dot": f"background:{colour}",
             "bar": f"background:{colour}",
             "line": f"border-color:{colour}",
-            "dash": f"border-color:{colour};border-top-style:dashed",
+            # Not the dashes of a border: of so short a line they join.
+            "dash": f"height:2px;border:0;background:repeating-linear-gradient(90deg,{colour} 0 4px,transparent 4px 7px)",
             "circle": f"border:2px solid {colour};width:8px;height:8px;background:white",
         }[shape]
         css = {"bar": "bar", "line": "line", "dash": "line"}.get(shape, "")
