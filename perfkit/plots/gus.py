@@ -64,7 +64,7 @@ def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | Non
     note = (
         f"\n{unseen} more {'resource brings' if unseen == 1 else 'resources bring'} too little to see" if unseen else ""
     )
-    ax.set_xlabel(f"speedup of the simulated run (%){note}")
+    ax.set_xlabel(f"gain of the simulated run (%){note}")
     ax.set_title(title)
     # As the bars lie, from the top; none of them lies there.
     ax.legend(title="capacity", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True)

@@ -177,7 +177,7 @@ def plot_counts_diff(found: "CountsDiff", top: int = 12, ax: "Axes | None" = Non
     low, high = min(table["ratio"].min(), 0.9), max(ends.max(), 1.1)
     ax.set_xlim(low - 0.03 * (high - low), high + 0.15 * (high - low))  # the numbers stand right of the bars
     ax.axvline(1, color=CLOUD, lw=0.8)
-    ax.set_xlabel(f"rate in B over rate in A (per 1000 of {found.events[1]}; 1: the same)")
+    ax.set_xlabel(f"rate in B over rate in A (per 1000 {found.events[1]}; 1: the same)")
     ax.set_title(" to ".join(cut_apart(found.names, 34)), fontsize="medium", loc="left")
     mark_kind(ax, found.kind)
     return ax

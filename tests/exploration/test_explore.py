@@ -761,3 +761,14 @@ def test_other_events_cost_the_same_on_every_processor(tmp_path, event):
         for cpu in ("AMD EPYC 7763 64-Core Processor", "Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz", "ARM Neoverse-N1")
     }
     assert len(told) == 1
+
+
+def test_how_the_throughput_changes_is_a_fact_and_no_warning():
+    found = pk.explore("spire/memory")
+    assert found.facts["phases"].endswith(" inst_retired.any per cpu_clk_unhalted.thread in 90 % of the intervals")
+    assert "phases" not in " ".join(found.quality)
+    steady = pk.datasets.load("spire/memory")
+    table = steady.table.assign(work=steady.table["time"] / 2)
+    found = pk.explore(dataclasses.replace(steady, table=table))
+    assert "phases" not in found.facts
+    assert any(told.startswith("one phase: ") for told in found.quality)  # from which little can be learnt: a warning

@@ -96,3 +96,12 @@ def test_the_noise_that_was_measured_is_not_scored_against_itself():
     assert np.isnan(shares.loc["noise, measured", "as measured"])
     assert shares.drop(index="noise, measured").notna().all().all()
     assert shares.loc["noise, measured", "as built"] == 1
+
+
+def test_what_a_class_is_predicted_to_bring_is_a_gain_in_per_cent():
+    samples = pk.SimulatedPmu("zen4", intervals=2).collect({"divider": pk.datasets.load("traces/divider")})
+    names = {"runs": {"divider": None}, "found": pk.Bottlenecks.load("zen4").explain(samples)}
+    (table,) = run_cells("15_bottlenecks", ["found.why(first)"], names)
+    assert "speedup" not in table
+    told = names["found"].of("divider")["speedup"].head(5)
+    assert table["gain"].tolist() == [f"{value:+.1%}" for value in told]
