@@ -25,6 +25,7 @@ from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise,
 from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -46,6 +47,17 @@ def rate_label(samples: Samples, per: str) -> str:
     if per == "seconds":
         return "per second"
     return f"per 1000 {samples.work_event if per == 'work' else samples.time_event}"
+
+
+def event_rates(samples: Samples, per: str) -> "pd.Series":
+    """Return each event's total count over the total of its base, in the units of `rate_label`.
+
+    The base is the work, the time or the seconds of the samples in which both are known; NaN where it is zero.
+    """
+    table = samples.table
+    known = table[table["count"].notna() & table[per].notna()]
+    total = known.groupby("event", observed=True)[["count", per]].sum()
+    return PER[per] * total["count"] / total[per].where(total[per] > 0)
 
 
 def plot_over_time(

@@ -10,7 +10,15 @@ import traitlets
 
 from perfkit.errors import DataError
 from perfkit.names import counted
-from perfkit.plots.samples import PER, check_events, position_label, rate_label, stretch_label, throughput_label
+from perfkit.plots.samples import (
+    PER,
+    check_events,
+    event_rates,
+    position_label,
+    rate_label,
+    stretch_label,
+    throughput_label,
+)
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, breakable, short, typical
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.table import Samples, expect_samples
@@ -260,7 +268,7 @@ def _range(values: np.ndarray, axes: str) -> tuple[float, float]:
 
 def _health(samples: Samples, per: str) -> str:
     """Return the events' table as HTML, with the running share as a bar and missing samples marked."""
-    rows, rates = [], _rates(samples, per)
+    rows, rates = [], event_rates(samples, per)
     axes = {samples.time_event: " (time)", samples.work_event: " (work)"}
     for name, row in samples.describe().iterrows():
         running, missing = row["running"], int(row["missing"])
@@ -280,11 +288,3 @@ def _health(samples: Samples, per: str) -> str:
         f"<th>{breakable(rate_label(samples, per))}</th><th>counted (multiplexing)</th></tr>"
     )
     return f'<div class="pk-scroll"><table class="pk-table">{head}{"".join(rows)}</table></div>'
-
-
-def _rates(samples: Samples, per: str) -> pd.Series:
-    """Return each event's total count over the total of its base (work, time or seconds) where both are known."""
-    table = samples.table
-    both = table[table["count"].notna() & table[per].notna()]
-    total = both.groupby("event", observed=True)[["count", per]].sum()
-    return PER[per] * total["count"] / total[per].where(total[per] > 0)
