@@ -140,7 +140,7 @@ def _text(found: Any, top: int) -> str:
         last = "simulated, and no better than the model: perfkit compare measures both on this machine"
         return f"{found.summary()}\n\n{_lines(found, top)}\n\n{last}"
     rates = found.to_frame().head(top).to_string(index=False, float_format=lambda v: f"{v:.4g}", na_rep="not counted")
-    parts = [found.summary(), f"per 1000 of {found.events[1]} ({found.kind} counts)\n{rates}"]
+    parts = [found.summary(), f"per 1000 {found.events[1]} ({found.kind} counts)\n{rates}"]
     if len(found.stack):
         stack = found.stack.to_string(index=False, float_format=lambda v: f"{v:.4f}", na_rep="")
         parts.append(f"CPI stacks ({found.kind} counts)\n{stack}")

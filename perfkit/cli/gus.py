@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from perfkit.trace.threads import ThreadTraces
     from perfkit.trace.trace import Trace
 
+_SENSITIVITY, _PERFECT = "sensitivity", "if it were perfect"  # names of tables
+
 
 def gus(
     ctx: typer.Context,
@@ -115,8 +117,8 @@ def gus(
     tables["occupancy"] = [{"resource": name, "share": share} for name, share in use_of_resources(result).items()]
     if sensitivity:
         ranked = rank(settings, trace, factors, perfect=True)
-        tables["sensitivity"] = _rows(ranked.to_frame())
-        tables["if it were perfect"] = [{"scenario": name, "speedup": s} for name, s in ranked.perfect.items()]
+        tables[_SENSITIVITY] = _rows(ranked.to_frame())
+        tables[_PERFECT] = [{"scenario": name, "speedup": s} for name, s in ranked.perfect.items()]
     if causality:
         tables["causality"] = _responsible(result)
     if as_json:
@@ -132,7 +134,7 @@ def gus(
     for name, table in tables.items():
         more = f": {ACCOUNT} (--sensitivity)" if name == "CPI stack" else ""
         print(f"\n{name} (simulated){more}")
-        print(_text(table[:top]))
+        print(_text(_as_gains(name, table[:top])))
 
 
 def _tell_threads(
@@ -157,7 +159,7 @@ def _tell_threads(
         if sensitivity:
             say(f"asking what would help thread {result.critical}")
             ranked = slowest.sensitivity(tuple(factors)).to_frame()
-            tables[f"sensitivity of thread {result.critical}, without the lines that others take"] = _rows(ranked)
+            tables[f"{_SENSITIVITY} of thread {result.critical}, without the lines that others take"] = _rows(ranked)
         if causality:
             say(f"asking which instructions of thread {result.critical} are responsible")
             tables[f"causality of thread {result.critical}"] = _responsible(slowest)
@@ -175,7 +177,8 @@ def _tell_threads(
     for name, rows in tables.items():
         if rows:
             print(f"\n{name} (simulated)" if name != "lines that threads share" else f"\n{name}")
-            print(_text([row | {"address": f"{row['address']:#x}"} if "sharing" in row else row for row in rows[:top]]))
+            shown = _as_gains(name, rows[:top])
+            print(_text([row | {"address": f"{row['address']:#x}"} if "sharing" in row else row for row in shown]))
             if len(rows) > top:
                 print(f"... and {len(rows) - top} more rows (--top {len(rows)} shows all)")
 
@@ -192,6 +195,18 @@ def _responsible(result: "GusResult") -> list[dict[str, Any]]:
 def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
     return found
+
+
+def _as_gains(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a table as they are printed: what a better resource brings is a gain, in per cent."""
+    if not name.startswith((_SENSITIVITY, _PERFECT)):
+        return rows
+    heads = {"speedup": "gain"}  # JSON keeps the names of the API
+    return [
+        {heads.get(key, f"gain {key}" if key.startswith("x") else key): f"{v:+z.1%}" if isinstance(v, float) else v
+         for key, v in row.items()}
+        for row in rows
+    ]  # fmt: skip
 
 
 def _text(rows: list[dict[str, Any]]) -> str:

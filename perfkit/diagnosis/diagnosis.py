@@ -299,14 +299,14 @@ class Diagnosis(Summarised):
             return (
                 f"calls of {per_call:,.0f} cycles are so short that they may overlap in the program, by up to "
                 f"{self.overlap:.0%}, and they were timed and recorded one behind the other, without what their caller "
-                f"does between them (the model is {self.apart:+.0%} off that); ask about the caller (-f)"
+                f"does between them (the model is {words.beside(self.apart)} that); ask about the caller (-f)"
             )
         crowded = self.measured.taken_off and self.measured.waited > _CROWDED and self.measured.kernel < _KERNEL
         if crowded and _NEVER < self.apart < -words.FAR:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time; it is taken off the "
-                f"measured cycles, but they also shared caches and memory (the model is {self.apart:+.0%} off); "
-                "measure again when the machine is quiet"
+                f"measured cycles, but they also shared caches and memory (the model is {words.beside(self.apart)} "
+                "them); measure again when the machine is quiet"
             )
         alone = self.measured.cycles * (1.0 if self.measured.taken_off else 1 - self.measured.waited)
         is_explained = self.result.cycles >= (1 - words.FAR) * alone
@@ -314,17 +314,17 @@ class Diagnosis(Summarised):
         if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not is_alone:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "
-                f"timed, and the measured cycles hold that, so that the model is {self.apart:+.0%} off them; measure "
-                "again when the machine is quiet"
+                f"timed, and the measured cycles hold that, so that the model is {words.beside(self.apart)} "
+                "them; measure again when the machine is quiet"
             )
         quick, typical = (self.result.cycles / each - 1 for each in (self.measured.cycles, self.measured.typical))
         if (abs(quick) > words.FAR) == (abs(typical) > words.FAR):
             return ""
         low, high, runs = self.measured.cycles, self.measured.high, self.measured.runs
         return (
-            f"the same calls took {low:,.0f} to {high:,.0f} cycles in {runs} runs, so that the model is {quick:+.0%} "
-            f"off the quickest and {typical:+.0%} off the median: something else runs on this machine; measure again "
-            "when it is quiet"
+            f"the same calls took {low:,.0f} to {high:,.0f} cycles in {runs} runs, so that the model is "
+            f"{words.beside(quick)} the quickest and {words.beside(typical)} the median: something else runs on this "
+            "machine; measure again when it is quiet"
         )
 
     @property
@@ -351,8 +351,10 @@ class Diagnosis(Summarised):
             told.append("nothing was measured: this is the model's word alone")
         elif self.uncertain:
             told.append(f"uncertain: {self.uncertain}")
-        elif self.is_far:
-            told.append(f"the model is {self.apart:+.0%} off the measured time{self._faulted}: do not rely on this")
+        elif self.is_far and self.apart is not None:
+            told.append(
+                f"the model is {words.beside(self.apart)} the measured time{self._faulted}: do not rely on this"
+            )
         hottest = self.candidates[0] if self.candidates else None
         if hottest is not None and hottest.share and _unsure(hottest):
             told.append("hardly any samples were taken: this may not be where the time goes")
@@ -625,13 +627,11 @@ class Diagnosis(Summarised):
         if 0 < top["causality"] < _SPREAD:
             shares = self.lines["causality"].cumsum()  # the largest first
             several = int((shares < _MOST).sum()) + 1
-            hangs = f"most of {mine} is at {where}, and half of what delays it is spread over {several} places"
+            hangs = f"most of {mine} is at {where}, and half of its delays come from {several} places"
         elif top["place"] != at["place"] and round(100 * top["causality"]):
-            hangs = (
-                f"most of that at {where}, while {top['causality']:.0%} of what delays it hangs on {self._said(top)}"
-            )
+            hangs = f"most of that at {where}, while {top['causality']:.0%} of its delays come from {self._said(top)}"
         elif top["place"] == at["place"] and top["causality"] > 0:
-            hangs = f"{top['causality']:.0%} of what delays it hangs on {where}"
+            hangs = f"{top['causality']:.0%} of its delays come from {where}"
         else:
             hangs = f"most of {mine} is at {where}"
         if gain < HOLDS:

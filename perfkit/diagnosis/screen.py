@@ -14,6 +14,10 @@ WIDTH = 100
 _HEAVY = 0.1  # share of the time, or of what delays, from which a line is shown wherever it stands
 _AROUND = 2  # source lines before and after
 _WAITED = 0.02  # share of the time that is worth a word
+FAR = (
+    "measured and simulated cycles are far apart: the model misses something that matters here, and what follows "
+    "explains its cycles, not the measured ones"
+)
 
 
 def screen(answer: "Diagnosis") -> str:
@@ -53,9 +57,19 @@ def spent_in(answer: "Diagnosis", top: int = 5) -> str:
     return "\n".join(lines)
 
 
+def share_of_call(answer: "Diagnosis") -> str:
+    """Return of what the measured cycles are: of several calls, or of a part of one; "" where they are of one call."""
+    measured = answer.measured
+    if measured is None:
+        return ""
+    if measured.part < 1:
+        return f", {measured.part:.1%} of one call's {measured.cycles / measured.part:,.0f}, as of its instructions"
+    return f" for {measured.calls:,} calls" if measured.calls > 1 else ""
+
+
 def _cycles(answer: "Diagnosis") -> list[str]:
     result, measured = answer.result, answer.measured
-    per = f" for {measured.calls:,} calls" if measured is not None and measured.calls > 1 else ""
+    per = share_of_call(answer)
     lines = []
     if measured is not None and answer.apart is not None:
         runs = f"the least of {measured.runs} runs, the most {measured.high:,.0f}" if measured.runs > 1 else "one run"
@@ -64,8 +78,6 @@ def _cycles(answer: "Diagnosis") -> list[str]:
                 f"about: {measured.samples:,} samples of the run, shared out over all calls that it makes; up to "
                 f"{measured.high:,.0f} within twice the standard error"
             )
-        if measured.part < 1:
-            per = f", {measured.part:.1%} of one call's {measured.cycles / measured.part:,.0f}, as of its instructions"
         if measured.taken_off and measured.waited >= _WAITED:
             runs += f"; {measured.waited:.0%} of the time, in which other programs had the processors, is taken off"
         lines.append(_wrapped(f"measured   {measured.cycles:>14,.0f} cycles{per} ({runs})"))
@@ -78,12 +90,7 @@ def _cycles(answer: "Diagnosis") -> list[str]:
         f"{result.ipc:.2f} per cycle"
     )
     if answer.is_far:
-        lines.append(
-            _wrapped(
-                "BEWARE: measured and simulated cycles are far apart: the model misses something that matters "
-                "here, and what follows explains its cycles, not the measured ones"
-            )
-        )
+        lines.append(_wrapped(f"BEWARE: {FAR}"))
     return lines
 
 

@@ -135,3 +135,8 @@ def _found(resource: str) -> tuple[str, str]:
         if match:
             return match.expand(held).format(name=resource), helps
     raise AssertionError(resource)
+
+
+def beside(apart: float) -> str:
+    """Say where a figure lies beside another, from their ratio less one: 68% below (-0.68), 5% above (0.05)."""
+    return f"{abs(apart):.0%} {'below' if apart < 0 else 'above'}"

@@ -95,7 +95,7 @@ class CountsDiff(Tabled):
         most = self.to_frame().dropna(subset="ratio").head(4)
         if len(most):
             told = [f"{row.event} {row.rate_a:.3g} to {row.rate_b:.3g}" for row in most.itertuples()]
-            lines.append(f"per 1000 of {self.events[1]}: {', '.join(told)}")
+            lines.append(f"per 1000 {self.events[1]}: {', '.join(told)}")
         lines.append(self._stacks())
         return "\n".join([*lines, *(f"careful: {note}" for note in self.notes)])
 
@@ -127,7 +127,7 @@ class CountsDiff(Tabled):
             (row.event, *("not counted" if pd.isna(v) else f"{v:.4g}" for v in (row.rate_a, row.rate_b, row.ratio)))
             for row in self.to_frame().head(top).itertuples()
         ]
-        tables = [markdown_table((f"per 1000 of {self.events[1]}", "A", "B", "B / A"), rates)]
+        tables = [markdown_table((f"per 1000 {self.events[1]}", "A", "B", "B / A"), rates)]
         if len(self.stack):
             parts = [
                 (row.part, *("" if pd.isna(v) else f"{v:.4f}" for v in (row.cpi_a, row.cpi_b, row.difference)))

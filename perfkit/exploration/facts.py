@@ -61,6 +61,9 @@ def facts(samples: Samples) -> dict[str, str]:
         "events": f"{len(events)}: {shown}" if events else "none besides time and work",
         "time and work": f"{samples.time_event} and {samples.work_event}{mode}",
     }
+    if (ends := _throughputs(samples)) and ends[1] >= 1.2 * ends[0]:
+        unit = per_unit(samples.work_event, samples.time_event)
+        out["phases"] = f"{ends[0]:.3g} to {ends[1]:.3g} {unit} in 90 % of the intervals"
     commands = [c for c in dict.fromkeys(samples.runs["command"]) if c]
     return out | ({"command": _names(commands)} if commands else {})
 
@@ -208,21 +211,23 @@ def _few(samples: Samples) -> list[str]:
 
 
 def _phases(samples: Samples) -> list[str]:
+    ends = _throughputs(samples)
+    named = {normalise(samples.time_event), normalise(samples.work_event)} <= {*TIME_EVENTS, *WORK_EVENTS}
+    if not ends or ends[1] >= 1.2 * ends[0] or not named:
+        return []  # of two events that stand in for time and work, nobody knows what an even ratio says
+    return ["one phase: the throughput hardly changes over the run, so little can be told from its changes"]
+
+
+def _throughputs(samples: Samples) -> tuple[float, float] | None:
+    """Return between which 90 % of the intervals' throughputs lie; None of few intervals, or where nothing was done."""
     each = _each(samples)
     if each is None or len(each) < FEW:
-        return []
+        return None
     rate = (each["work"] / each["time"].where(each["time"] > 0)).dropna()
     if not len(rate) or rate.mean() <= 0:
-        return []
+        return None
     low, high = np.quantile(rate, [0.05, 0.95])
-    named = {normalise(samples.time_event), normalise(samples.work_event)} <= {*TIME_EVENTS, *WORK_EVENTS}
-    if high < 1.2 * low and not named:
-        return []  # of two events that stand in for time and work, nobody knows what an even ratio says
-    if high < 1.2 * low:
-        return ["one phase: the throughput hardly changes over the run, so little can be told from its changes"]
-    return [
-        f"phases: {per_unit(samples.work_event, samples.time_event)} lies between {low:.3g} and {high:.3g} (5 to 95 %)"
-    ]
+    return float(low), float(high)
 
 
 def _each(samples: Samples) -> pd.DataFrame | None:

@@ -21,6 +21,7 @@ from perfkit.plots.style import (
     ink_on,
     name_rows,
 )
+from perfkit.plots.ticks import large_numbers
 from perfkit.simulators.gus.diff import place_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | Non
     note = (
         f"\n{unseen} more {'resource brings' if unseen == 1 else 'resources bring'} too little to see" if unseen else ""
     )
-    ax.set_xlabel(f"speedup of the simulated run (%){note}")
+    ax.set_xlabel(f"gain of the simulated run (%){note}")
     ax.set_title(title)
     # As the bars lie, from the top; none of them lies there.
     ax.legend(title="capacity", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True)
@@ -215,6 +216,7 @@ def plot_executions(trace: Trace, top: int = 20, ax: Axes | None = None) -> Axes
     ax.set_yticks(np.arange(len(frame)), _instructions(frame))
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
     ax.set_xlabel("executions")
+    large_numbers(ax)
     ax.set_title(f"{trace.provenance.workload or 'trace'} ({trace.provenance.kind})")
     return ax
 
@@ -260,6 +262,7 @@ def plot_instruction_schedule(result: InstructionSchedule | pd.DataFrame, ax: Ax
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
     ax.invert_yaxis()
     ax.set_xlabel("cycle")
+    large_numbers(ax)
     ax.set_title("Schedule (simulated)")
     ax.legend(frameon=False)
     return ax
@@ -299,5 +302,6 @@ def plot_timeline(result: Timeline, selected: int = -1, cycles: float = 60, ax: 
     ax.set_xlim(begin, begin + cycles)
     ax.set_ylim(top, -0.5)
     ax.set_xlabel("cycle")
+    large_numbers(ax)
     ax.set_title("Resources over time, with their use in the window (simulated)")
     return ax

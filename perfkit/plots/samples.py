@@ -25,6 +25,7 @@ from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise,
 from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -46,6 +47,17 @@ def rate_label(samples: Samples, per: str) -> str:
     if per == "seconds":
         return "per second"
     return f"per 1000 {samples.work_event if per == 'work' else samples.time_event}"
+
+
+def event_rates(samples: Samples, per: str) -> "pd.Series":
+    """Return each event's total count over the total of its base, in the units of `rate_label`.
+
+    The base is the work, the time or the seconds of the samples in which both are known; NaN where it is zero.
+    """
+    table = samples.table
+    known = table[table["count"].notna() & table[per].notna()]
+    total = known.groupby("event", observed=True)[["count", per]].sum()
+    return PER[per] * total["count"] / total[per].where(total[per] > 0)
 
 
 def plot_over_time(
@@ -177,7 +189,7 @@ def plot_counts_diff(found: "CountsDiff", top: int = 12, ax: "Axes | None" = Non
     low, high = min(table["ratio"].min(), 0.9), max(ends.max(), 1.1)
     ax.set_xlim(low - 0.03 * (high - low), high + 0.15 * (high - low))  # the numbers stand right of the bars
     ax.axvline(1, color=CLOUD, lw=0.8)
-    ax.set_xlabel(f"rate in B over rate in A (per 1000 of {found.events[1]}; 1: the same)")
+    ax.set_xlabel(f"rate in B over rate in A (per 1000 {found.events[1]}; 1: the same)")
     ax.set_title(" to ".join(cut_apart(found.names, 34)), fontsize="medium", loc="left")
     mark_kind(ax, found.kind)
     return ax

@@ -39,7 +39,7 @@ LESS, MORE = SERIES[0], SERIES[1]
 KIND_NOTES: Mapping[str, str] = {
     "measured": "",
     "simulated": "SIMULATED data: counts of a model, not of a processor",
-    "generated": "GENERATED data: made by a formula with known ceilings, not measured",
+    "generated": "GENERATED data: made by a formula, not measured",
     "published": "PUBLISHED data: transcribed from a paper",
 }
 

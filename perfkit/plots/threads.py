@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from perfkit.plots.style import axes_or_new, cut_apart
+from perfkit.plots.ticks import large_numbers
 from perfkit.results import labelled
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ def plot_work(traces: ThreadTraces, ax: Axes | None = None) -> Axes:
     ax.barh(list(traces), traces.instructions, color="C0")
     ax.axvline(traces.instructions.mean(), color="0.4", linestyle="--", label="mean")
     ax.set_xlabel("number of executed instructions")
+    large_numbers(ax)
     ax.set_title(f"Instructions of each thread{labelled(traces.kind)}")
-    ax.legend(frameon=False, loc="lower right")
+    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.2))  # a bar may lie anywhere
     return ax
 
 
@@ -34,6 +36,7 @@ def plot_imbalance(result: ThreadsResult, ax: Axes | None = None) -> Axes:
     ax.barh(names, result.thread_cycles, color="C0", label="works")
     ax.barh(names, result.waits, left=result.thread_cycles, color="0.8", hatch="//", label="waits")
     ax.set_xlabel("cycles")
+    large_numbers(ax)
     name = result.results[0].settings.core.name
     ax.set_title(f"Threads on {name} (simulated): imbalance {result.imbalance:.2f}")
     ax.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.2))
@@ -51,6 +54,7 @@ def plot_shared_lines(lines: SharedLines, top: int = 12, ax: Axes | None = None)
     named = zip(variables, table.itertuples(), strict=True)
     ax.set_yticks(rows, [f"{name or f'{row.address:#x}'}, {row.sharing}" for name, row in named])
     ax.set_xlabel("accesses by the threads that share the line")
+    large_numbers(ax)
     ax.set_title(f"Lines that several threads use while one writes{labelled(lines.kind)}")
     beside = max(0, 3 - len(table)) / 2  # few bars stand in the middle, and are no thicker
     ax.set_ylim(-0.6 - beside, len(table) - 0.4 + beside)

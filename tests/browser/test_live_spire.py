@@ -279,3 +279,13 @@ def test_where_scripts_do_not_run_the_picture_stands(browser: Any, shipped: Any)
     page.goto(path.as_uri())
     assert page.locator("img").bounding_box()["width"] > 400
     context.close()
+
+
+def test_dashed_lines_have_dashed_keys(browser: Any, shipped: Any):
+    *_, path = shipped
+    with opened(browser, path) as page:
+        assert page.locator(".pkl-peak").count() == page.locator(".pkl-bound").count() == 1
+        legend = page.locator(".pkl-legend", has_text="roofline").locator(".pkl-key").all()
+        style = "key => getComputedStyle(key.querySelector('i')).backgroundImage"
+        dashed = [key.inner_text().split()[0] for key in legend if "repeating" in key.evaluate(style)]
+        assert dashed == ["peak", "bound"]

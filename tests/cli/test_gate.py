@@ -91,7 +91,7 @@ def test_a_rare_addition_is_named_and_not_the_comparison_before_it(perfkit, tmp_
     (tmp_path / "k.c").write_text(SUM.replace("s += x[i];", inner))
     told = perfkit("gate", "k.c", *call, status=1)
     assert re.search(r"k\.c:6 \(s \+= 1\.0; }\): \+(8|9)\d cycles, by instruction_latency", told)
-    assert "told by a run without it" in told
+    assert "as a run without it shows" in told
     assert "retire" not in told
 
 

@@ -82,3 +82,18 @@ def test_uops_info_is_read_from_the_users_copy(perfkit, tmp_path):
     )
     assert simulated(perfkit, "--uops-info", path)["cycles"] > 0
     assert "no such file" in perfkit("gus", TRACE, "--uops-info", "absent.xml", status=2)
+
+
+def test_what_a_better_resource_brings_is_printed_as_a_gain_and_kept_as_a_number(perfkit):
+    kept = simulated(perfkit, "--sensitivity", "--weights", "2")
+    told = perfkit("gus", TRACE, "--core", "skylake_x", "--sensitivity", "--weights", "2")
+    assert "speedup" not in told
+    table = told.partition("\nsensitivity (simulated)\n")[2].partition("\n\n")[0].splitlines()
+    assert table[0].split() == ["resource", "gain", "x2"]
+    first = kept["sensitivity"][0]
+    assert table[1].split() == [first["resource"], f"{first['x2']:+.1%}"]
+    perfect = told.partition("\nif it were perfect (simulated)\n")[2].partition("\n\n")[0].splitlines()
+    assert perfect[0].split() == ["scenario", "gain"]
+    for line, one in zip(perfect[1:], kept["if_it_were_perfect"], strict=True):
+        assert line.split() == [*one["scenario"].split(), f"{one['speedup']:+z.1%}"]
+    assert "%" not in told.partition("\noccupancy (simulated)\n")[2].partition("\n\n")[0]

@@ -541,8 +541,8 @@ def test_an_answer_far_from_the_measured_time_says_so_first():
     found = EXAMPLES[pk.Diagnosis]()
     cycles = 10 * found.result.cycles
     far = dataclasses.replace(found, measured=Measured(cycles, cycles, 1, 1))
-    assert far.headline().startswith("The model is -90% off the measured time: do not rely on this. ")
-    assert "what if (simulated; the model is -90% off" in " ".join(far.report().split())
+    assert far.headline().startswith("The model is 90% below the measured time: do not rely on this. ")
+    assert "what if (simulated; the model is 90% below" in " ".join(far.report().split())
     assert far.headline().endswith(found.headline())
     alone = dataclasses.replace(found, measured=None, not_measured="too long")
     assert alone.headline().startswith("Nothing was measured")
@@ -584,9 +584,9 @@ def test_a_program_that_waits_for_a_processor_makes_the_verdict_uncertain():
     whole = Measured(4 * cycles, 4 * cycles, 2, 9, 4 * cycles, waited=0.75, alike=0.99)
     assert not dataclasses.replace(found, measured=whole).uncertain, "none of nine calls was interrupted"
     alone = dataclasses.replace(found, measured=Measured(4 * cycles, 4 * cycles, 2, 1, 4 * cycles, waited=0.01))
-    assert alone.headline().startswith("The model is -75% off the measured time: do not rely on this")
+    assert alone.headline().startswith("The model is 75% below the measured time: do not rely on this")
     far = dataclasses.replace(found, measured=Measured(9 * cycles, 9 * cycles, 2, 1, 9 * cycles, waited=0.5))
-    assert far.headline().startswith("The model is -89% off"), "it would be -78 % on a quiet machine"
+    assert far.headline().startswith("The model is 89% below"), "it would be -78 % on a quiet machine"
     near = dataclasses.replace(found, measured=Measured(cycles, cycles, 2, 1, cycles, waited=0.75))
     assert not near.doubt
     off = dataclasses.replace(busy, measured=dataclasses.replace(busy.measured, taken_off=True))
@@ -595,7 +595,7 @@ def test_a_program_that_waits_for_a_processor_makes_the_verdict_uncertain():
     )
     assert "; 75% of the time, in which other programs had the processors, is taken" in " ".join(off.report().split())
     little = dataclasses.replace(off, measured=dataclasses.replace(off.measured, waited=0.2))
-    assert little.headline().startswith("The model is -75% off"), "they do not take three quarters of the caches"
+    assert little.headline().startswith("The model is 75% below"), "they do not take three quarters of the caches"
 
 
 def test_calls_so_short_that_they_overlap_in_the_program_do_not_blame_the_model():
@@ -613,7 +613,7 @@ def test_calls_so_short_that_they_overlap_in_the_program_do_not_blame_the_model(
     assert f"saves up to {short.overlap:.0%} of the measured cycles" in short.overlap_told
     one = dataclasses.replace(found, measured=Measured(4 * cycles, 4 * cycles, 2, 1, 4 * cycles))
     assert (one.overlap, one.overlap_told) == (0, "")
-    assert one.headline().startswith("The model is -75% off")
+    assert one.headline().startswith("The model is 75% below")
 
 
 def test_every_line_with_much_of_the_time_is_in_the_listing():
@@ -927,3 +927,19 @@ def test_of_mispredicted_branches_half_as_many_are_the_better_core():
     assert opinions(answer, None)[0].says.endswith("with half as many mispredicted branches)")
     table = answer.ranked_with_pair
     assert table.speedup[table.resources.index(("misprediction_penalty",)), -1] == answer.gain
+
+
+def test_the_page_warns_of_what_is_a_warning_and_says_of_what_cycles_were_measured(tmp_path: Path):
+    found = EXAMPLES[pk.Diagnosis]()
+    seen = f"{len(found.unseen)}: 59 of 60 calls"
+    cycles = found.result.cycles
+    part = Measured(cycles, cycles, 1, 1, part=0.443)
+    near = dataclasses.replace(found, unseen=(seen,), measured=part)
+    text = save_page(near, tmp_path / "near.html").read_text().replace("<wbr>", "")
+    assert "Beware" not in text
+    assert f"<h2>Not seen</h2><ul><li>{seen}</li></ul>" in text
+    assert f"cycles measured, 44.3% of one call&#x27;s {cycles / 0.443:,.0f}, as of its instructions" in text
+    far = dataclasses.replace(near, measured=Measured(10 * cycles, 10 * cycles, 1, 1))
+    text = save_page(far, tmp_path / "far.html").read_text().replace("<wbr>", "")
+    assert "<h2>Beware</h2><ul><li>measured and simulated cycles are far apart" in text
+    assert "one call&#x27;s" not in text

@@ -845,3 +845,14 @@ def test_a_processors_name_is_read_in_whole_words(named, core):
     rows = [{"run": "a", "interval": 0, "event": "branch-misses", "time": 1.0, "work": 1.0, "count": 1.0}]
     samples = pk.Samples.from_frame(pd.DataFrame(rows), kind="measured", time_event="cycles", work_event="instructions")
     assert core_of(samples, named) == (core, bool(core))
+
+
+def test_how_the_throughput_changes_is_a_fact_and_no_warning():
+    found = pk.explore("spire/memory")
+    assert found.facts["phases"].endswith(" inst_retired.any per cpu_clk_unhalted.thread in 90 % of the intervals")
+    assert "phases" not in " ".join(found.quality)
+    steady = pk.datasets.load("spire/memory")
+    table = steady.table.assign(work=steady.table["time"] / 2)
+    found = pk.explore(dataclasses.replace(steady, table=table))
+    assert "phases" not in found.facts
+    assert any(told.startswith("one phase: ") for told in found.quality)  # from which little can be learnt: a warning

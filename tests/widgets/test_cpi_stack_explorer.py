@@ -7,6 +7,7 @@ import traitlets
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
+from perfkit.plots.style import short
 from perfkit_widgets import CpiStackExplorer
 from perfkit_widgets.cpi_stack_parts import EventList, StackBars
 from tests.widgets.drawn import points_of
@@ -234,3 +235,17 @@ def test_lines_over_time_are_broken_where_nothing_was_measured():
         assert len(x) == 81
         assert np.flatnonzero(np.isnan(y)).tolist() == [40]
         assert x[39] < x[40] < x[41]
+
+
+def test_every_event_of_the_fit_has_its_variance_inflation(view):
+    assert "VIF" in view._list.children[0].children[0].value
+    for event, inflation in view.fit.vif.items():
+        assert inflation < 10
+        assert f'<span class="pk-muted">VIF {short(inflation)}</span>' in view._list._texts[event].value
+    view.events = view.events[1:]
+    assert "VIF" not in view._list._texts[view._all[0]].value
+
+
+def test_the_head_says_how_far_the_prediction_is_off(view):
+    assert f"predictions of intervals are {view.fit.misplaced:.3f} CPI off on average" in view._head.value
+    assert "ceilings" not in view._head.value

@@ -151,7 +151,7 @@ def test_a_comparison_shows_causes_lines_and_resources(change):
     view.by = "resource"
     assert f"{change.bottlenecks[1]}: B" in view._bars.value
     assert view._choose.value == "resource"
-    assert view.picture().axes[0].get_xlabel().splitlines()[0] == "speedup of the simulated run (%)"
+    assert view.picture().axes[0].get_xlabel().splitlines()[0] == "gain of the simulated run (%)"
 
 
 def test_fewer_and_more_have_the_colours_of_the_pictures(change):

@@ -7,6 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
+from perfkit.plots.style import short
 from perfkit_widgets import SamplesExplorer
 from tests.widgets.drawn import points_of
 
@@ -185,3 +186,35 @@ def test_strips_number_whole_intervals(intervals):
     for axis in (strip.axes[0] for strip in strips):
         assert len(axis.tick_values) >= 1
         assert all(float(tick).is_integer() for tick in axis.tick_values)
+
+
+def test_medians_are_those_of_the_window(view):
+    rate = view._rates[0]
+    whole = np.median(rate[np.isfinite(rate)])
+    assert f"median {short(float(whole))}<" in view._strips[0]["title"].value
+    view.window = (10.0, 20.0)
+    inside = rate[view.timeline.selection(10.0, 20.0)]
+    assert f"median in the window {short(float(np.median(inside)))}<" in view._strips[0]["title"].value
+    view.window = view._bar.whole
+    assert f"median {short(float(whole))}<" in view._strips[0]["title"].value
+
+
+def test_the_table_of_events_has_the_rates_that_were_chosen(view, samples):
+    rows = samples.table[samples.table["event"] == "stalls"]
+    for per, thousand, label in (
+        ("work", 1000, "per 1000 "),
+        ("time", 1000, "per 1000 "),
+        ("seconds", 1, "per second"),
+    ):
+        view.per = per
+        assert f"<th>{label}" in view._health.value.replace("<wbr>", "")
+        rate = thousand * rows["count"].sum() / rows[per].sum()
+        assert f"<td>{short(float(rate))}</td>" in view._health.value
+        view.window = (10.0, 20.0)
+        part = rows[view.timeline.selection(10.0, 20.0)[view.timeline.row[rows.index]]]
+        assert f"<td>{short(float(thousand * part['count'].sum() / part[per].sum()))}</td>" in view._health.value
+        view.window = view._bar.whole
+
+
+def test_lists_are_as_wide_as_their_text(view):
+    assert {each.layout.width for each in (view._choose_x, view._choose_y, view._choose_per)} == {"auto"}

@@ -1,3 +1,5 @@
+import html
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -170,3 +172,13 @@ def test_thirty_lines_are_all_drawn_and_told_apart():
     )
     lines = plot_lines(many, "x", "y", ["kind"], ax=Figure().subplots()).lines
     assert len({(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}) == 30
+
+
+@pytest.mark.parametrize("typed", ["18", None])
+def test_a_valid_entry_takes_the_old_message_away(view, typed):
+    same = ", ".join(f"{value:.17g}" for value in view.boundaries)  # the boundaries that are shown already
+    view._typed.value = "abc"
+    assert "not 'abc'" in html.unescape(view._note.value)
+    view._typed.value = typed or same
+    assert view._note.value == ""
+    assert view._typed.value == ", ".join(f"{value:.6g}" for value in view.boundaries)

@@ -159,6 +159,9 @@ def kind_html(kind: str) -> str:
     return f'<div class="pk-note">{html.escape(note)}</div>' if note else ""
 
 
+_DASHES = "repeating-linear-gradient(90deg,{0} 0 4px,transparent 4px 7px)"  # a border's join where it is so short
+
+
 def keys(entries: Mapping[str, tuple[str, str]]) -> str:
     """Return a legend as HTML: text -> (colour, shape), where shape is dot, bar, line, dash or circle."""
     out = []
@@ -167,7 +170,7 @@ def keys(entries: Mapping[str, tuple[str, str]]) -> str:
             "dot": f"background:{colour}",
             "bar": f"background:{colour}",
             "line": f"border-color:{colour}",
-            "dash": f"border-color:{colour};border-top-style:dashed",
+            "dash": f"height:2px;border:0;background:{_DASHES.format(colour)}",
             "circle": f"border:2px solid {colour};width:8px;height:8px;background:white",
         }[shape]
         css = {"bar": "bar", "line": "line", "dash": "line"}.get(shape, "")

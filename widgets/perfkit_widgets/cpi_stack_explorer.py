@@ -316,7 +316,7 @@ class CpiStackExplorer(Explorer):
         residual = fit.residual if abs(fit.residual) > 1e-9 else 0.0
         about = (
             f"CPI {fit.cpi:.4f} over {counted(len(fit.data), 'intervals')}; base {fit.base:.3f}; "
-            f"unattributed {residual:+z.4f} CPI; {fit.misplaced:.3f} CPI in the wrong intervals"
+            f"unattributed {residual:+z.4f} CPI; predictions of intervals are {fit.misplaced:.3f} CPI off on average"
         )
         self._head.value = heading(f"CPI stack of {self.workload}", about) + kind_html(fit.kind)
         self._bars.draw(self._fits, self.workload)

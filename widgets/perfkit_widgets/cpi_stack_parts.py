@@ -18,6 +18,7 @@ _ACROSS = 280  # pixels, of the axis below the bars on the narrowest page
 _UPRIGHT = 110  # pixels, of a name that stands upright
 _UP = {"transform": "rotate(-90deg) translate(-12px, -13px)", "text-anchor": "end"}
 _LEAST_APART = 14  # pixels, from one upright name to the next
+_MUCH = 10  # a variance inflation above it: the event can hardly be told from others
 _VERDICTS = {"supported": "#007A5A", "uncertain": "#B36B00", "unsupported": "#B3261E"}
 
 
@@ -162,8 +163,8 @@ class EventList(widgets.VBox):
                 continue
             component, vif = components[event], inflation[event]
             ends = "" if math.isnan(low[event]) else f" [{low[event]:z.3f}, {high[event]:z.3f}]"
-            warn = f' <span class="pk-note">VIF {short(vif)}</span>' if vif > 10 else ""
-            text.value = f"{swatch}{short(penalties[event])} cycles → <b>{component:z.4f}</b>{ends}{warn}"
+            inflated = f'<span class="{"pk-note" if vif > _MUCH else "pk-muted"}">VIF {short(vif)}</span>'
+            text.value = f"{swatch}{short(penalties[event])} cycles → <b>{component:z.4f}</b>{ends} {inflated}"
 
     def _box(self, event: str, label: str) -> widgets.Checkbox:
         width = _BOX if _beside(label) else _BOX + _NAME

@@ -10,7 +10,15 @@ import traitlets
 
 from perfkit.errors import DataError
 from perfkit.names import counted
-from perfkit.plots.samples import PER, check_events, position_label, rate_label, stretch_label, throughput_label
+from perfkit.plots.samples import (
+    PER,
+    check_events,
+    event_rates,
+    position_label,
+    rate_label,
+    stretch_label,
+    throughput_label,
+)
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, breakable, short, typical
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.table import Samples, expect_samples
@@ -21,6 +29,8 @@ from perfkit_widgets.window import TimeWindow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_AS_WIDE_AS_ITS_TEXT = {"width": "auto", "max_width": "100%"}
 
 
 class SamplesExplorer(Explorer):
@@ -116,10 +126,10 @@ class SamplesExplorer(Explorer):
 
     def _build(self) -> None:
         samples = self.samples
-        self._choose_x = widgets.Dropdown(options=self._events, description="Event A", layout={"width": "330px"})
-        self._choose_y = widgets.Dropdown(options=self._events, description="Event B", layout={"width": "330px"})
+        self._choose_x = widgets.Dropdown(options=self._events, description="Event A", layout=_AS_WIDE_AS_ITS_TEXT)
+        self._choose_y = widgets.Dropdown(options=self._events, description="Event B", layout=_AS_WIDE_AS_ITS_TEXT)
         per = [(rate_label(samples, p), p) for p in ("work", "time", "seconds") if self._has(p)]
-        self._choose_per = widgets.Dropdown(options=per, description="Rates", layout={"width": "300px"})
+        self._choose_per = widgets.Dropdown(options=per, description="Rates", layout=_AS_WIDE_AS_ITS_TEXT)
         self._choose_axes = widgets.ToggleButtons(
             options=["log", "linear"], tooltips=["Logarithmic axes", "Linear axes"], style={"button_width": "64px"}
         )
@@ -184,17 +194,24 @@ class SamplesExplorer(Explorer):
         return {"fig": fig, "rest": rest, "chosen": chosen, "across": across, "up": up}
 
     def _draw_pair(self) -> None:
-        unit = rate_label(self.samples, self.per)
         self._rates = [self.timeline.rates(e, self.per) * PER[self.per] for e in (self.x, self.y)]
-        for strip, event, rate, letter in zip(self._strips, (self.x, self.y), self._rates, "AB", strict=True):
+        for strip, rate in zip(self._strips, self._rates, strict=True):
             known = rate[np.isfinite(rate)]
             figures.set_range(strip["up"], 0, 1.05 * float(known.max(initial=0.0)) or 1.0)
             figures.set_xy(strip["mark"], *thin_line(*self.timeline.line(rate)))
-            mean = f"median {short(typical(known))}" if len(known) else "never counted together with its base"
-            strip[
-                "title"
-            ].value = f"<b>{letter}: {html.escape(event)}</b> <span class='pk-muted'>{html.escape(unit)}; {mean}</span>"
+        self._name_strips()
         self._draw_points()
+
+    def _name_strips(self) -> None:
+        """Write above each strip what it shows, with the median of the window."""
+        unit = html.escape(rate_label(self.samples, self.per))
+        whole = self.window == self._bar.whole
+        inside = self.timeline.selection(*self.window)
+        for strip, event, rate, letter in zip(self._strips, (self.x, self.y), self._rates, "AB", strict=True):
+            known = rate[np.isfinite(rate) & inside]
+            where = "" if whole else " in the window"
+            told = f"median{where} {short(typical(known))}" if len(known) else f"never counted with its base{where}"
+            strip["title"].value = f"<b>{letter}: {html.escape(event)}</b> <span class='pk-muted'>{unit}; {told}</span>"
 
     def _draw_points(self) -> None:
         view = self._scatter[self.axes]
@@ -221,6 +238,7 @@ class SamplesExplorer(Explorer):
         self._pair_note.value = f"{legend}<span class='pk-muted'>{left_out}</span>"
 
     def _draw_window(self) -> None:
+        self._name_strips()
         self._draw_points()
         chosen = self.selected()
         whole = self.window == self._bar.whole
@@ -236,7 +254,7 @@ class SamplesExplorer(Explorer):
             "(total work over total time)."
         )
         self._head.value = heading("Events: how much of each was counted", note)
-        self._health.value = _health(chosen)
+        self._health.value = _health(chosen, self.per)
         self._downloads.refresh()
 
 
@@ -248,9 +266,9 @@ def _range(values: np.ndarray, axes: str) -> tuple[float, float]:
     return (min(0.0, low), high + pad)
 
 
-def _health(samples: Samples) -> str:
+def _health(samples: Samples, per: str) -> str:
     """Return the events' table as HTML, with the running share as a bar and missing samples marked."""
-    rows = []
+    rows, rates = [], event_rates(samples, per)
     axes = {samples.time_event: " (time)", samples.work_event: " (work)"}
     for name, row in samples.describe().iterrows():
         running, missing = row["running"], int(row["missing"])
@@ -263,10 +281,10 @@ def _health(samples: Samples) -> str:
         rows.append(
             f"<tr><td>{breakable(str(name))}{axes.get(str(name), '')}</td><td>{int(row['samples']):,}</td>"
             f"<td{colour}>{missing:,}</td><td>{int(row['zero']):,}</td><td>{short(float(row['count']), 4)}</td>"
-            f"<td>{short(1000 * float(row['rate']))}</td><td>{share}</td></tr>"
+            f"<td>{short(float(rates.get(name, np.nan)))}</td><td>{share}</td></tr>"
         )
     head = (
         "<tr><th>event</th><th>samples</th><th>missing</th><th>zero</th><th>count</th>"
-        f"<th>per 1000 {breakable(samples.work_event)}</th><th>counted (multiplexing)</th></tr>"
+        f"<th>{breakable(rate_label(samples, per))}</th><th>counted (multiplexing)</th></tr>"
     )
     return f'<div class="pk-scroll"><table class="pk-table">{head}{"".join(rows)}</table></div>'

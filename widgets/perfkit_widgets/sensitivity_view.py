@@ -78,7 +78,7 @@ class SensitivityView(Explorer):
             tooltip="How many times its capacity each resource gets, one at a time",
             layout={"width": "420px"},
         )
-        self._bars = RankedBars("speedup of the simulated run (%)", top)
+        self._bars = RankedBars("gain of the simulated run (%)", top)
         self._downloads = Downloads(self, "sensitivity")
         self.children = [self._head, self._slider, self._bars, self._words, self._downloads]
         self.weight = weight

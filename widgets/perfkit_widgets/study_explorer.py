@@ -281,7 +281,9 @@ class StudyExplorer(Explorer):
         except ValueError:
             self._say(f"Boundaries are numbers with commas between them, not {change['new']!r}.")
             return
+        self._say("")
         self.boundaries = wanted
+        self._draw_distribution()  # the field has them in order, also where they are those that are shown
 
     def _refit(self) -> None:
         try:

@@ -71,7 +71,7 @@ class WhatIf(Explorer):
             layout={"width": "auto", "align_self": "flex-start"},
         )
         self._reset.on_click(lambda _: setattr(self, "capacities", {}))
-        self._bars = RankedBars("speedup if doubled (%)", top)
+        self._bars = RankedBars("gain if doubled (%)", top)
         self._downloads = Downloads(self, "what-if")
         rows = [
             widgets.HBox([slider, _aside(resources[name])], layout={"align_items": "center"})

@@ -20,6 +20,8 @@ class YourDump(ipywidgets.VBox):
         Given paths, returns what is to be shown (`perfkit.explore`); its ``report()`` is shown.
     shown : optional
         What is shown before a file is given.
+    below : str
+        What to say on top once files were given: that what stands below the view is not of them.
 
     Attributes
     ----------
@@ -31,8 +33,8 @@ class YourDump(ipywidgets.VBox):
     >>> view = pw.YourDump(lambda paths: pk.explore(*paths))
     """
 
-    def __init__(self, explore: Callable[[list[Path]], Any], shown: Any = None) -> None:
-        self._explore = explore
+    def __init__(self, explore: Callable[[list[Path]], Any], shown: Any = None, *, below: str = "") -> None:
+        self._explore, self._below = explore, below
         self.found = shown
         self.upload = ipywidgets.FileUpload(multiple=True, description="Your dumps")
         self.upload.layout.width = "16em"
@@ -62,9 +64,12 @@ class YourDump(ipywidgets.VBox):
                 paths.append(path)
             try:
                 self.found = self._explore(paths)
-                self.answer.value = _page(self.found.report())
+                self.answer.value = self._note() + _page(self.found.report())
             except PerfkitError as error:
                 self.answer.value = _page(str(error))
+
+    def _note(self) -> str:
+        return f"<div class='pk-note' role='status'>{html.escape(self._below)}</div>" if self._below else ""
 
 
 def _png(found: Any) -> bytes:

@@ -135,7 +135,7 @@ class AnswerPage:
 
     ``verdict`` in one sentence and ``trust`` (supported, uncertain, unsupported, not applicable, or ""); ``numbers`` as
     (value, what it is); ``picture`` is drawn by the result's ``plot``; ``evidence`` are (heading, table, text, picture
-    or `Markup`).
+    or `Markup`); ``unseen`` is what the answer does not cover, which is no warning.
     """
 
     title: str
@@ -147,6 +147,7 @@ class AnswerPage:
     alt: str = ""
     commands: tuple[str, ...] = ()
     evidence: tuple[tuple[str, Any], ...] = field(default=())
+    unseen: tuple[str, ...] = ()
 
 
 def write_page(answer: AnswerPage, path: str | Path) -> Path:
@@ -182,6 +183,7 @@ def page(answer: AnswerPage) -> str:
         if picture
         else f'<div class="numbers">{numbers}</div>',
         _list("Beware", answer.caveats),
+        _list("Not seen", answer.unseen),
         "<h2>Measure next</h2>" + "".join(f"<pre>{_text(c)}</pre>" for c in answer.commands) if answer.commands else "",
         *(f"<h2>{_text(heading)}</h2>{_evidence(what)}" for heading, what in answer.evidence),
         "</main></body></html>",
@@ -451,11 +453,11 @@ def of_gus(result: "GusResult", ranked: "Sensitivity") -> AnswerPage:
         (
             (f"{result.cycles:,.0f}", f"simulated cycles of {result.instructions:,} instructions"),
             (f"{result.ipc:.2f}", "instructions per cycle"),
-            (f"{gain:+.0%}", f"speedup with {ranked.bottleneck or 'any one resource'} {weight:g} times better"),
+            (f"{gain:+.0%}", f"gain with {ranked.bottleneck or 'any one resource'} {weight:g} times better"),
         ),
         tuple(caveats),
         drawn(ranked),
-        "speedups of better resources",
+        "gains by better resources",
         (),
         (
             (f"What if this resource were better? Speedups{others}", gains),

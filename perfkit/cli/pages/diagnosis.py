@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from perfkit.cli.pages.answer import AnswerPage, Markup, drawn, illustrated, write_page
 from perfkit.diagnosis import words
 from perfkit.diagnosis.opinions import DAG_LIMIT, scheduled
-from perfkit.diagnosis.screen import spent_in
+from perfkit.diagnosis.screen import FAR, share_of_call, spent_in
 from perfkit.diagnosis.window import HotWindow, hot_window
 from perfkit.errors import PerfkitError
 from perfkit.files import replaced
@@ -34,7 +34,10 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     result = found.result
     measured = f"{found.measured.cycles:,.0f}" if found.measured else "-"
     numbers = [
-        (measured, "cycles measured" if found.measured else f"not measured: {found.not_measured}"),
+        (
+            measured,
+            f"cycles measured{share_of_call(found)}" if found.measured else f"not measured: {found.not_measured}",
+        ),
         (f"{result.cycles:,.0f}", f"cycles simulated on {result.settings.core.title}"),
         *((f"{each.factor:.2f}x", f"what if (simulated): {each.gain}") for each in found.what_ifs),
     ]
@@ -44,7 +47,7 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     lines = lines[lines[["responsible %", "time %"]].max(axis=1) > _SEEN]
     listing, took = _listing(found)
     gains = found.ranked_with_pair.to_frame()
-    gains = gains.assign(**{"speedup %": _percent(gains.iloc[:, 1])})[[gains.columns[0], "speedup %"]]
+    gains = gains.assign(**{"gain %": _percent(gains.iloc[:, 1])})[[gains.columns[0], "gain %"]]
     methods = pd.DataFrame([(o.method, o.says, {True: "yes", False: "no", None: ""}[o.agrees]) for o in found.opinions])
     evidence = [
         ("Threads (simulated)", "\n".join(found.threads)),
@@ -62,8 +65,8 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     ]
     answer = AnswerPage(
         f"Why is {found.program} slow? (simulated, beside measured cycles)", found.headline(), "", tuple(numbers),
-        found.unseen, drawn(found), "what each better resource would bring", (),
-        tuple(each for each in evidence if len(each[1])),
+        (FAR,) if found.is_far else (), drawn(found), "what each better resource would bring", (),
+        tuple(each for each in evidence if len(each[1])), found.unseen,
     )  # fmt: skip
     return write_page(answer, path)
 

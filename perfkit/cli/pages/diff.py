@@ -59,7 +59,7 @@ def save_counts_page(found: "CountsDiff", path: str | Path) -> Path:
     table = found.to_frame().rename(columns={"rate_a": "A", "rate_b": "B", "ratio": "B / A"})
     evidence = [
         ("What changed", "\n".join(line for line in rest if not line.startswith("careful: "))),
-        (f"Events per 1000 of {found.events[1]} ({found.kind} counts)", table),
+        (f"Events per 1000 {found.events[1]} ({found.kind} counts)", table),
         ("Rates of B over those of A", drawn(found) if table["B / A"].notna().any() else ""),
         *(((f"CPI stacks ({found.kind} counts)", found.stack),) if len(found.stack) else ()),
     ]

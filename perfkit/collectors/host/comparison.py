@@ -195,10 +195,10 @@ class KernelComparison(Tabled):
             one, other = self.alone
             lines.append(
                 f"Calls overlap, so this is throughput: a call alone takes some {one:,.0f} and {other:,.0f} cycles "
-                f"(from {ALONE} rounds per process, to {_FENCE} cycles or so); --apart (apart=True) compares those."
+                f"(from {ALONE} rounds per process, give or take {_FENCE} cycles); --apart (apart=True) compares those."
             )
         if self.apart and min(self.cycles) < 20 * _FENCE:
-            lines.append(f"What keeps the calls apart is subtracted, and known to {_FENCE} cycles or so.")
+            lines.append(f"What keeps the calls apart is subtracted, give or take {_FENCE} cycles.")
         if not self.quiet:
             lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
         if self.spread > _SPREAD:

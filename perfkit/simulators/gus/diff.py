@@ -282,7 +282,7 @@ class GusDiff(Tabled):
             return said_of(row)
         found, sign = mine.iloc[0], 1 if self.cycles[1] > self.cycles[0] else -1
         cause = f", by {found['cause']} ({sign * found['cause_cycles']:+z,.0f})" if found["cause_cycles"] >= 1 else ""
-        return said_of(row, sign * found["cycles"], f"{cause}, told by a run without it")
+        return said_of(row, sign * found["cycles"], f"{cause}, as a run without it shows")
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per line, the largest change first: `table` with the change in cycles (simulated)."""

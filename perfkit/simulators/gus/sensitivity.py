@@ -84,7 +84,7 @@ class Sensitivity(Tabled):
         found = [f"{' + '.join(self.resources[k])} {speedup[k]:+z.1%}" for k in self._ranked() if speedup[k] > 0]
         if not found:
             return f"no resource {weight:g} times better makes the run faster; {run}, {tried}"
-        return f"speedup by {weight:g} times better {listed(found, 5)}\n{run}, {tried}"
+        return f"gain by {weight:g} times better {listed(found, 5)}\n{run}, {tried}"
 
     def plot(self, ax: "Axes | None" = None, top: int = 12) -> "Axes":
         """Draw the speedup of each weighted resource as ranked bars; return the axes."""

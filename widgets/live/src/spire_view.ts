@@ -158,6 +158,7 @@ export function spireView(root: HTMLElement, packed: Packed<SpireHead>, changed:
       key('roofline', 'var(--pkl-ink)', 'line'), key('in the window', event.colour, 'dot'),
       ...(last - first < to - from ? [key('outside of it', 'var(--pkl-outside)', 'dot')] : []),
       ...(cloudX.length ? [key(`training (${head.training_kind})`, 'var(--pkl-cloud)', 'dot')] : []),
+      ...(Number.isFinite(peak) ? [key(`peak at ${short(peak)}`, 'var(--pkl-muted)', 'dash')] : []),
       ...(own ? [key(`bound ${short(own.bound)}`, 'var(--pkl-accent)', 'dash')] : []),
     );
   }

@@ -64,7 +64,7 @@ export function whatIfView(root: HTMLElement, packed: Packed<WhatIfHead>, change
     const all = ranking(), telling = all.filter(([, gain]) => Math.abs(gain) >= 5e-5), idle = all.length - telling.length;
     const lines = telling.map(([name, gain]) => [name, percent(gain, 2)]);
     if (idle) lines.push([`${idle} other${idle > 1 ? 's' : ''}`, 'under 0.01 %']);
-    rows.replaceChildren(rows.firstElementChild!, table(`Speedups of the changed core, ${head.weight} each (simulated)`, ['resource', 'speedup'], lines));
+    rows.replaceChildren(rows.firstElementChild!, table(`Gains of the changed core, ${head.weight} each (simulated)`, ['resource', 'gain'], lines));
   }
 
   draw();

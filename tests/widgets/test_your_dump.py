@@ -1,0 +1,48 @@
+"""YourDump without a browser: what is told once files were given."""
+
+import datetime
+from pathlib import Path
+
+import perfkit as pk
+from perfkit_widgets import YourDump
+
+
+def upload(view: YourDump, *files: tuple[str, str]) -> None:
+    """Give files by name and text, as the browser does."""
+    now = datetime.datetime.now(tz=datetime.UTC)
+    view.upload.value = tuple(
+        {"name": name, "type": "", "size": len(text), "last_modified": now, "content": memoryview(text.encode())}
+        for name, text in files
+    )
+
+
+def dump_of(cpi: float) -> str:
+    rows = [(i, 1_000_000 * i, int(1_000_000 * i / cpi)) for i in range(1, 9)]
+    return "# started on Thu Nov 26 10:00:00 2026\n\n" + "".join(
+        f"     {i}.000100200,{count},,{event},1000000000,100.00,,\n"
+        for i, cycles, instructions in rows
+        for event, count in (("cycles", cycles), ("instructions", instructions), ("branch-misses", cycles % 777_777))
+    )
+
+
+def test_after_an_upload_it_says_that_what_stands_below_is_of_something_else():
+    view = YourDump(pk.explore, pk.explore("spire/memory"), below="Run the <cells> below.")
+    assert "below." not in view.answer.value
+    upload(view, ("mine.csv", dump_of(2.0)))
+    assert view.answer.value.startswith("<div class='pk-note' role='status'>Run the &lt;cells&gt; below.</div>")
+    assert "mine" in view.answer.value
+
+
+def test_what_cannot_be_read_changes_nothing_below():
+    view = YourDump(pk.explore, pk.explore("spire/memory"), below="Run the cells below.")
+    before = view.found
+    upload(view, ("bad.csv", "nothing"))
+    assert "bad.csv" in view.answer.value
+    assert "Run the cells" not in view.answer.value
+    assert view.found is before
+
+
+def test_a_view_alone_needs_no_such_words(tmp_path: Path):
+    view = YourDump(pk.explore)
+    upload(view, ("mine.csv", dump_of(2.0)))
+    assert "pk-note" not in view.answer.value
