@@ -135,7 +135,7 @@ class Gate:
     @property
     def how(self) -> str:
         """On which model the cycles are counted, and how a source is compiled."""
-        built = f", compiled with {self.built_with}" if self.built_with else ""
+        built = f", compiled with {self.built_with.strip() or 'no flags'}" if self.built_with else ""
         return f"simulated on {self.core}{built}"
 
     @property

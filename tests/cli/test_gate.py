@@ -377,3 +377,10 @@ def test_importing_the_plugin_is_cheap():
     }
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     assert points == {"perfkit": "perfkit.diagnosis.pytest_plugin"}
+
+
+def test_a_source_can_be_gated_without_flags(perfkit, tmp_path):
+    (tmp_path / "k.c").write_text(SUM)
+    assert "compiled with no flags" in perfkit("gate", "k.c", "--flags", "", "--update", *CALL)
+    assert "the same run" in perfkit("gate", "k.c", "--flags", "", *CALL)
+    assert "compiled with -O2 -march=x86-64-v3" in perfkit("gate", "k.c", "--update", *CALL)
