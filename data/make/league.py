@@ -4,6 +4,7 @@ Run from the repository's root:
 
 - ``python data/make/league.py table``: every method on held-out kernels (and ours on held-out cores, too), with
   intervals from draws of whole kernels; writes data/bottlenecks/league.csv;
+- ``python data/make/league.py real``: print how ours does with the events that each core has a name for;
 - ``python data/make/league.py docs``: print that table as docs/bottlenecks.md has it;
 - ``python data/make/league.py learn``: learn from all runs, calibrate by predictions of held-out kernels, and write
   data/bottlenecks/model.npz.
@@ -23,9 +24,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import perfkit as pk
-from perfkit.fitters.bottlenecks.features import NAMES, matrix, rule_scores, ruled_out
+from perfkit.fitters.bottlenecks.alike import Pool
+from perfkit.fitters.bottlenecks.features import NAMES, SUMS, WHOLE, any_of, matrix, rule_scores, ruled_out
 from perfkit.fitters.bottlenecks.features import features as shares
 from perfkit.fitters.bottlenecks.forest import Forest, learn
+from perfkit.fitters.bottlenecks.names import countable
 from perfkit.machine.classes import CLASSES, class_of, classes_of
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.evidence import Evidence
@@ -310,7 +313,7 @@ def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bo
     What an earlier, stopped call has made for the same runs is read again.
     """
     name: Any = hashlib.sha256(
-        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 5])
+        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 6])
     )
     name = name.hexdigest()
     path = FOLDER / "league.parts" / f"{name[:16]}.npy"
@@ -351,7 +354,8 @@ def calibration(frame: pd.DataFrame, votes: NDArray[np.float64]) -> NDArray[np.f
     order = np.argsort(x[kept], kind="stable")
     bins = np.array_split(order, 25)
     at, share = (np.array([v[kept][b].mean() for b in bins]) for v in (x, y.astype(float)))
-    return np.array([[0.0, *at, 1.0], [0.0, *np.maximum.accumulate(share), 1.0]])
+    share = np.maximum.accumulate(share)
+    return np.array([[0.0, *at, 1.0], [0.0, *share, share[-1]]])  # all trees are not always right
 
 
 def miscalibrated(frame: pd.DataFrame, probability: NDArray[np.float64]) -> float:
@@ -392,6 +396,60 @@ def league(frame: pd.DataFrame) -> pd.DataFrame:
         rows[name] = measures(score(frame, order))
         print(name, {k: round(rows[name][k], 3) for k in ("first", "three")}, flush=True)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
+
+
+def real_counts(part: pd.DataFrame, core: Microarchitecture) -> pd.DataFrame:
+    """Return the rates that a processor's own events give: those of `perfkit.Bottlenecks`' map of names, exact."""
+    every, has = rates(part), countable(core.vendor, core.name)
+    found = {event: values for event, values in every.items() if event in has or event == "instructions"}
+    found |= {whole: sum(every[event] for event in parts) for whole, parts in SUMS.items() if whole in has}
+    used = shares(every, core)
+    found |= {any_of(name): used[f"{name}: ports"] for name in WHOLE if any_of(name) in has}
+    return pd.DataFrame(found)
+
+
+def by_real_names(frame: pd.DataFrame, votes: Order) -> pd.DataFrame:
+    """Return how `perfkit.Bottlenecks` does with all events that a core has a name for, kernels held out, run by run.
+
+    ``votes`` are those of held-out kernels with every event: the other folds' calibrate.
+    """
+    fold, found = folds(frame), []
+    for k in range(FOLDS):
+        train = frame[fold != k].reset_index(drop=True)
+        forest = replace(forest_of(train), levels=calibration(train, votes[fold != k]))
+        pool = Pool(x_of(train), np.array(OUTPUTS)[credits_of(train).argmax(axis=1)])
+        for name in sorted(frame["core"].unique()):
+            part = frame[(fold == k) & (frame["core"] == name)].reset_index(drop=True)
+            core = Microarchitecture.load(str(name))
+            has = countable(core.vendor, core.name)
+            judged = pk.Bottlenecks(core, forest).judge(real_counts(part, core), decide=False, has=has, runs=pool)
+            order, rows = judged.order(), np.arange(len(part))
+            right = rights(credits_of(part))[:, [OUTPUTS.index(str(each)) for each in judged.names]]
+            first = judged.probability[rows, order[:, 0]]
+            told = (judged.status()[rows, order[:, 0]] == "told") & (first >= 0.5)
+            parts = {"first": right[rows, order[:, 0]], "three": right[rows[:, None], order[:, :3]].any(axis=1)}
+            found.append(part[["core", "workload"]].assign(**parts, probability=first, named=told))
+    return pd.concat(found, ignore_index=True)
+
+
+def real_names() -> str:
+    """Return the table of docs/bottlenecks.md of real names: per core and in all."""
+    frame = table()
+    (_, votes, _, _), _ = forests(frame, held_out(frame))
+    every = by_real_names(frame, votes)
+    lines = ["| core | events | named, of these right | first right | one of three | calibration error | runs |"]
+    lines.append("| --- " * 7 + "|")
+    for name, part in [("all", every), *every.groupby("core")]:
+        bins = np.array_split(np.argsort(part["probability"].to_numpy(), kind="stable"), 10)
+        p, right = part["probability"].to_numpy(), part["first"].to_numpy()
+        error = np.mean([abs(p[b].mean() - right[b].mean()) for b in bins])
+        events = "" if name == "all" else str(len(countable(Microarchitecture.load(str(name)).vendor, str(name))))
+        named = part["named"].to_numpy()
+        lines.append(
+            f"| {name} | {events} | {named.mean():.2f}, {right[named].mean():.2f} | {right.mean():.2f} | "
+            f"{part['three'].mean():.2f} | {error:.3f} | {len(part)} |"
+        )
+    return "\n".join(lines)
 
 
 def crossed(frame: pd.DataFrame, votes: NDArray[np.float64]) -> float:
@@ -475,6 +533,9 @@ def main() -> None:
     """Do what is asked for."""
     if sys.argv[1:] == ["docs"]:
         print(markdown(pd.read_csv(FOLDER / "league.csv", index_col="method")))
+        return
+    if sys.argv[1:] == ["real"]:
+        print(real_names())
         return
     frame = table()
     if sys.argv[1:] == ["learn"]:

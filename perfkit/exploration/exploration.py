@@ -27,7 +27,7 @@ from perfkit.samples.table import Samples, expect_samples
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ORDER = ("top-down", "CPI stack", "SPIRE", "typical costs")
+_ORDER = ("top-down", "Bottlenecks", "CPI stack", "SPIRE", "typical costs")
 _RATIO = 1.1
 _STAND_IN = "stands in for the throughput"
 

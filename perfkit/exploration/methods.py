@@ -10,11 +10,13 @@ import pandas as pd
 
 from perfkit.errors import PerfkitError
 from perfkit.exploration.facts import FEW, contradictions
-from perfkit.exploration.models import nearest_core, simulated_model
+from perfkit.exploration.models import core_of, nearest_core, simulated_model
+from perfkit.fitters.bottlenecks.model import CANNOT_TELL, Bottlenecks
 from perfkit.fitters.cpi.checks import inseparable
 from perfkit.fitters.cpi.stack import CpiFit, CpiStack
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.fitters.topdown import TopDown
+from perfkit.names import counted
 from perfkit.results import Summarised
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core, per_unit
@@ -26,7 +28,8 @@ Trust = Literal["supported", "uncertain", "unsupported", "not applicable"]
 TYPICAL_COSTS: tuple[tuple[tuple[str, ...], float], ...] = (
     (("branch-misses", "branch-load-misses", "br_misp_retired.all_branches", "ex_ret_brn_misp", "papi_br_msp",
       "retired_br_inst_misp", "retired_branch_instructions_mispredicted"), 17),
-    (("llc-load-misses", "cache-misses", "longest_lat_cache.miss", "mem_load_retired.l3_miss", "papi_l3_tcm"), 200),
+    (("llc-load-misses", "cache-misses", "longest_lat_cache.miss", "mem_load_retired.l3_miss", "papi_l3_tcm",
+      "ls_dmnd_fills_from_sys.dram_io_near", "ls_dmnd_fills_from_sys.mem_io_local"), 200),
     (("ll_cache_miss_rd",), 200),
     (("l2_rqsts.miss", "mem_load_retired.l2_miss", "l2d_cache_refill", "papi_l2_tcm", "papi_l2_dcm"), 40),
     (("l1-dcache-load-misses", "l1d.replacement", "mem_load_retired.l1_miss", "l1d_cache_refill", "papi_l1_dcm"), 12),
@@ -45,6 +48,16 @@ _SECOND_LEVEL = {
     "front_end": ("topdown-fe-bound", "topdown-fetch-lat", "latency of fetches", "bandwidth of decoding"),
     "bad_speculation": ("topdown-bad-spec", "topdown-br-mispredict", "mispredicted branches", "machine clears"),
 }
+# Cycles in which nothing is begun or ends, for whatever reason: a stack of them says that lost time is lost.
+_SAME_AS_TIME = frozenset(
+    {
+        "uops_executed.stall_cycles", "uops_executed.stalls", "uops_executed.core_stall_cycles",
+        "uops_issued.stall_cycles", "uops_issued.stalls", "uops_retired.stall_cycles", "uops_retired.stalls",
+        "cycle_activity.stalls_total", "cycle_activity.cycles_no_execute", "exe_activity.exe_bound_0_ports",
+        "resource_stalls.any", "ex_no_retire.all", "stalled-cycles-backend", "stalled-cycles-frontend",
+    }
+)  # fmt: skip
+_SURE, _JUDGED, FEW_EVENTS = 0.9, 300, 8
 _FAR_BOUND = 1.5  # times what was reached: a lowest bound above it limits nothing
 _TRAIN = "train one on your own runs: perfkit spire train 'runs/*.txt' -o mine.spire"
 
@@ -79,6 +92,7 @@ def try_all(samples: Samples, model: SpireModel | None = None) -> list[Tried]:
     """Try the methods that read samples; what fails says why and stops none of the others."""
     return [
         _tried("top-down", "pk.TopDown().fit(samples)", lambda: _topdown(samples)),
+        _tried("Bottlenecks", "pk.Bottlenecks.load(core).explain(samples)", lambda: _bottlenecks(samples)),
         _tried("CPI stack", "pk.CpiStack().fit(samples)", lambda: _cpi(samples)),
         _tried("SPIRE", "model.rank(samples)", lambda: _spire(samples, model)),
         _tried("typical costs", "rates times what such events usually cost", lambda: typical_costs(samples)),
@@ -118,23 +132,71 @@ def _topdown(samples: Samples) -> Tried:
 def _second_level(samples: Samples, main: str, share: float) -> str:
     """Return how the largest loss parts on the second level, where the processor counted that; or ""."""
     of, part, name, rest = _SECOND_LEVEL[main]
-    counted = samples.describe()["rate"].items()
-    rates = {normalise(str(e)): rate for e, rate in counted if not other_core(str(e), samples.work_event)}
+    each = samples.describe()["rate"].items()
+    rates = {normalise(str(e)): rate for e, rate in each if not other_core(str(e), samples.work_event)}
     if not rates.get(of, 0) > 0 or not 0 <= rates.get(part, np.nan) <= rates[of]:
         return ""
     known = rates[part] / rates[of] * share
     return f": {name} {known:.0%}, {rest} {share - known:.0%}"
 
 
+def _bottlenecks(samples: Samples) -> Tried:
+    """Name the class of resources that holds most runs back, where the core and its events are known."""
+    _, named = processor_of(samples)
+    core, sure = core_of(samples, named)
+    cycles = normalise(samples.time_event) in TIME_EVENTS and samples.time_event != "seconds"
+    why = ""
+    if samples.kind not in ("measured", "simulated"):
+        why = f"{samples.kind} counts are of no core"
+    elif not cycles or normalise(samples.work_event) not in WORK_EVENTS:
+        why = "it needs cycles and instructions"
+    elif not core:
+        why = "no core that was simulated is known to count these events: pk.Bottlenecks.load(core)"
+    if why:
+        return Tried("Bottlenecks", "not applicable", "", why)
+    found = Bottlenecks.load(core).explain(samples, intervals=samples.n_intervals <= _JUDGED)
+    how = f'pk.Bottlenecks.load("{core}").explain(samples)'
+    runs = [str(run) for run in found.runs["run"].unique()]
+    answers = pd.Series({run: found.answer(run) for run in runs})
+    first = str(answers.value_counts().index[0])
+    least = found.why(runs[0]).splitlines()
+    if first == CANNOT_TELL:
+        trust: Trust = "not applicable" if len(found.events) < FEW_EVENTS else "unsupported"
+        asked = next((line for line in least if line.startswith("measure next")), "")
+        return Tried("Bottlenecks", trust, "", f"{least[0]}" + (f"; {asked}" if asked else ""), how, found)
+    mine = [run for run in runs if answers[run] == first]
+    rows = pd.DataFrame([found.of(run).iloc[0] for run in mine])
+    share = float(rows["probability"].min())
+    evidence = str(rows["evidence"].iloc[0]).partition(";")[0]
+    of = "" if len(runs) == 1 else f" in {len(mine)} of {len(runs)} runs"
+    finding = f"{first} {'hold' if first.endswith('s') else 'holds'} it back{of} ({share:.0%}): {evidence}"
+    differ = found.remarks["remark"].str.contains("intervals differ").any()
+    doubts = [f"the core is taken for {core} by its events"] if not sure else []
+    doubts += ["its intervals differ"] if differ else []
+    doubts += [f"it is {share:.0%} likely"] if share < _SURE else []
+    doubts += ["other runs are held back by something else"] if len(mine) < len(runs) else []
+    why = f"{counted(len(found.events), 'events')} of {core}, by what was learnt of simulated runs"
+    why += f"; {'; '.join(doubts)}" if doubts else ""
+    return Tried("Bottlenecks", "uncertain" if doubts else "supported", finding, why, how, found)
+
+
 def _cpi(samples: Samples) -> Tried:
     places = samples.table["place"].cat.categories
-    fit = CpiStack().fit(samples)  # as the command fits it: fewer resamples would judge otherwise at the edge
+    same = [e for e in samples.events if normalise(e) in _SAME_AS_TIME]
+    rest = [e for e in samples.events if e not in same and not is_fixed_rate(e)]
+    fit = CpiStack(events=tuple(rest) if same and rest else None).fit(
+        samples
+    )  # as the command fits it: fewer resamples would judge otherwise at the edge
     parts = fit.components.drop("base").sort_values(ascending=False)
     named = {normalise(samples.time_event) in TIME_EVENTS[:-1], normalise(samples.work_event) in WORK_EVENTS} == {True}
     amount = f"CPI {fit.cpi:.3g}" if named else f"{fit.cpi:.3g} {per_unit(samples.time_event, samples.work_event)}"
     finding = f"{amount}; after the base ({fit.base / fit.cpi:.0%}) the largest part is {_largest(fit, parts)}"
     why = str(fit.verdict)
     trust = fit.verdict.level
+    if same and rest:
+        why += f" Without {', '.join(same)}: that nothing is done in these cycles explains no cycles."
+    elif same:
+        why, trust = f"{', '.join(same)}: cycles in which nothing is done explain no cycles. {why}", "unsupported"
     if samples.n_intervals < FEW:
         why += f" {samples.n_intervals} intervals are few: it may be chance."
         trust = "uncertain" if trust == "supported" else trust

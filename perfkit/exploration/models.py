@@ -5,12 +5,15 @@ dump counts the same under perf's names, a model of the nearest core can rank th
 page walks, no other threads: its ranking is a hint for what to measure, no finding.
 """
 
+import re
 from functools import cache
 
 import pandas as pd
 
 from perfkit import datasets
+from perfkit.fitters.bottlenecks.names import cores_of, maker
 from perfkit.fitters.spire.model import Spire, SpireModel
+from perfkit.machine.core import Microarchitecture
 from perfkit.samples.events import normalise
 from perfkit.samples.processors import misses_level
 from perfkit.samples.table import Samples
@@ -33,6 +36,43 @@ _DEFAULT = "skylake_x"
 def nearest_core(family: str) -> str:
     """Return the simulated core that is nearest to a family of processors."""
     return _CORES.get(family, _CORES.get(family.partition("-")[0], _DEFAULT))
+
+
+_NAMED = (
+    (r"zen ?5|turin|granite ridge|strix|epyc(?:\(tm\))? 9\d\d5|ryzen .*\b9\d{3}", "zen5"),
+    (r"zen ?4|genoa|bergamo|raphael|epyc(?:\(tm\))? 9\d\d4|ryzen .*\b7\d[^23]\d", "zen4"),
+    (r"zen ?3|milan|vermeer|epyc(?:\(tm\))? 7\d\d3|ryzen .*\b5\d{3}", "zen3"),
+    (r"sapphire|emerald|xeon.*(?:platinum|gold|silver) [3-9][45]\d\d", "golden_cove"),
+    (r"raptor ?lake|1[34]th gen intel", "raptor_cove"),
+    (r"alder ?lake|12th gen intel", "alder_lake_p"),
+    (r"meteor ?lake|granite rapids", "redwood_cove"),
+    (r"ice ?lake|tiger ?lake|rocket ?lake|xeon.*(?:platinum|gold|silver) [3-9]3\d\d", "ice_lake"),
+    (r"skylake|cascade ?lake|xeon.*(?:platinum|gold|silver|bronze) [3-9][12]\d\d", "skylake_x"),
+    (r"sandy ?bridge|ivy ?bridge", "sandy_bridge"),
+)
+_PREFERRED = ("zen4", "skylake_x", "golden_cove")  # of cores whose events fit as well
+
+
+def core_of(samples: Samples, named: str) -> tuple[str, bool]:
+    """Return the core that a dump is of, "" for none that is known, and whether its processor's name or events tell.
+
+    By the processor that the dump names; else by names of events that only some cores have.
+    """
+    if bool((samples.runs["source"] == "perfkit SimulatedPmu").all()):
+        said = {str(host).removeprefix("simulated ") for host in samples.runs["host"]}
+        return (said.pop(), True) if len(said) == 1 and said <= set(Microarchitecture.names()) else ("", False)
+    said_of = " ".join([named, *samples.runs["parameters"], *samples.runs["host"]]).lower()
+    for pattern, core in _NAMED:
+        if re.search(pattern, said_of):
+            return core, True
+    fits = cores_of(samples.events)
+    best = max(fits.values(), key=lambda both: both[0] - both[1])
+    alike = [core for core, both in fits.items() if both == best]
+    makers = {maker(event) for event in samples.events} - {""}
+    if best[0] <= best[1] or not makers:
+        return "", False
+    core = next((core for core in _PREFERRED if core in alike), alike[0])
+    return core, len(alike) == 1
 
 
 def simulated_model(samples: Samples, family: str) -> SpireModel | None:

@@ -365,7 +365,7 @@ _MARK = b"perfkit.study"
 _UNITS = {"cycles": "core cycles", "tsc": "TSC ticks", "ns": "nanoseconds"}
 # How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
 _OVERLAP, _FENCE = 1.05, 6
-_STATES = 1.25  # times the fastest quiet pass: a slower one is told
+_STATES = 1.15  # times the fastest quiet pass: a slower one is told
 
 
 def study_metadata(path: str | Path) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from perfkit.collectors.host.toolchain import (
 from perfkit.collectors.microbenchmark import Microbenchmark
 from perfkit.collectors.microbenchmark.asm import chosen, expected, loop_source
 from perfkit.errors import SettingError
+from perfkit.study.parts import Assembly
 from perfkit.study.study import Study
 
 FILLED = {
@@ -33,6 +34,8 @@ def test_dimensions_subsets_and_permutations_are_filled_in():
     last = space[-1]
     assert chosen(study().assembly, last) == ["vmulpd %ymm4, %ymm5, %ymm6", "vaddpd %ymm1, %ymm2, %ymm3"]
     assert expected(study().assembly, last) == {"vmulpd": 3, "vaddpd": 3}
+    with_label = Assembly(instructions=("jmp 1f", "1:"), unroll=4)
+    assert expected(with_label, last) == {"jmp": 4}
 
 
 def test_the_loop_counter_is_a_register_that_the_instructions_leave_alone():
@@ -117,3 +120,12 @@ def test_forms_whose_time_depends_on_their_operands_say_so():
     assert "may depend on its operands" in told.stderr
     other = CliRunner().invoke(app, ["asm", "addsd %xmm1, %xmm0", "--repetitions", "3"])
     assert "operands" not in other.stderr
+
+
+@pytest.mark.measures
+def test_a_list_may_have_labels_of_its_own():
+    """The loop's own label was `1` as well: the jump back went to the list's last one, and 64 jumps took a cycle."""
+    study = Study(assembly={"instructions": ["jmp 1f", "1:"], "unroll": 16}, policy={"attempts": 3})
+    row = Microbenchmark().collect(study).table.iloc[0]
+    assert row["status"] == "ok"
+    assert row["cycles"] > 0.4  # per jump; no core takes more than two in a cycle

@@ -772,3 +772,69 @@ def test_how_the_throughput_changes_is_a_fact_and_no_warning():
     found = pk.explore(dataclasses.replace(steady, table=table))
     assert "phases" not in found.facts
     assert any(told.startswith("one phase: ") for told in found.quality)  # from which little can be learnt: a warning
+
+
+def of_core(folder, name, core, trace, changes=None):
+    """A dump of a core's own events, by the simulator's counts, in intervals of a tenth of a second."""
+    from tests.fitters.test_real_names import as_dump
+
+    machine = pk.Microarchitecture.load(core)
+    samples = pk.SimulatedPmu(machine, intervals=4).collect({"mine": pk.datasets.load(f"traces/{trace}")})
+    table = as_dump(samples, machine, changes).table
+    lines = []
+    for interval, part in table.groupby("interval"):
+        counts = {"cycles": part["time"].iloc[0], "instructions": part["work"].iloc[0]}
+        counts |= dict(zip(part["event"].astype(str), part["count"], strict=True))
+        lines += [
+            f"{0.1 * (int(interval) + 1):.9f},{round(1e4 * count)},,{e},1,100.00,," for e, count in counts.items()
+        ]
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("core", ["skylake_x", "golden_cove", "zen4"])
+def test_bottlenecks_are_one_of_the_methods_and_carry_the_headline(tmp_path, core):
+    """Explore never offered it, though the processor and the events of a dump allowed it."""
+    found = pk.explore(of_core(tmp_path, "app.csv", core, "branchy"))
+    row = found.methods.set_index("method").loc["Bottlenecks"]
+    assert row["trust"] in ("supported", "uncertain")
+    assert row["finding"].startswith("mispredicted branches hold it back")
+    assert row["finding"] in found.headline
+    if row["trust"] == "uncertain":
+        assert "is taken for" in row["why"] or "likely" in row["why"]
+
+
+def test_bottlenecks_are_unsupported_where_the_counts_cannot_be(tmp_path):
+    found = pk.explore(of_core(tmp_path, "app.csv", "skylake_x", "branchy", {"uops_dispatched_port.port_4": 10.0}))
+    row = found.methods.set_index("method").loc["Bottlenecks"]
+    assert row["trust"] == "unsupported"
+    assert "1000% of the cycles of the busiest store ports" in row["why"]
+    assert "Bottlenecks" not in found.headline
+
+
+def test_bottlenecks_say_why_they_do_not_apply(tmp_path):
+    trust = pk.explore(dump(tmp_path, "app.csv")).methods.set_index("method").loc["Bottlenecks"]
+    assert trust["trust"] == "not applicable"
+    assert trust["why"]
+    assert pk.explore("spire/memory").methods.set_index("method").loc["Bottlenecks", "why"].startswith("generated")
+
+
+def test_cycles_in_which_nothing_is_done_explain_no_cycles(tmp_path):
+    """The headline was that stalled cycles take 95 % of the cycles, with an R2 of 1.00."""
+    rng = np.random.default_rng(0)
+    misses = rng.integers(10**5, 5 * 10**5, 120)
+    stalls = {"uops_executed.stall_cycles": 170 * misses + rng.integers(0, 10**5, 120)}
+    path = dump(tmp_path, "app.csv", events={"LLC-load-misses": misses} | stalls)
+    text = path.read_text()
+    found = pk.explore(path)
+    assert "uops_executed.stall_cycles (" not in found.headline
+    row = found.methods.set_index("method").loc["CPI stack"]
+    assert "Without uops_executed.stall_cycles" in row["why"]
+    alone = tmp_path / "alone.csv"
+    alone.write_text("\n".join(line for line in text.splitlines() if "LLC" not in line) + "\n")
+    row = pk.explore(alone).methods.set_index("method").loc["CPI stack"]
+    assert row["trust"] == "unsupported"
+    cause = tmp_path / "cause.csv"
+    cause.write_text(text.replace("uops_executed.stall_cycles", "cycle_activity.stalls_l3_miss"))
+    assert "Without" not in pk.explore(cause).methods.set_index("method").loc["CPI stack", "why"]

@@ -69,20 +69,22 @@ class Completed:
         """Return rows of features of which everything is known: each in one way."""
         return cls(np.arange(len(x)), x[:, None], np.ones((len(x), 1)), np.zeros(x.shape[1], dtype=np.bool_), {})
 
-    def rivals(self, likeliest: NDArray[np.str_]) -> dict[str, NDArray[np.bool_]]:
+    def rivals(self, likeliest: NDArray[np.str_], never: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
         """Return where each class of which a telling feature is missing may hold a row back instead of the likeliest.
 
         Parameters
         ----------
         likeliest : (n,) str
             The class that is the likeliest by the ways.
+        never : (features,) bool
+            Features that no event of the processor tells: their lack makes no rival, as nothing could end it.
         """
         found = {}
         every = np.array(
             [self.away.get(str(name), np.full(len(self.rows), np.inf))[k] for k, name in enumerate(likeliest)]
         )
         for name, away in self.away.items():
-            if self.missing[[NAMES.index(feature) for feature in features_of(name)]].any():
+            if (self.missing & ~never)[[NAMES.index(feature) for feature in features_of(name)]].any():
                 found[name] = (away <= _RIVAL * (every + self.slack)) & (likeliest != name)
         return found
 

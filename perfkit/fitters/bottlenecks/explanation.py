@@ -1,7 +1,7 @@
 """What `perfkit.Bottlenecks` says: classes of resources with predicted speedup, probability and evidence."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -9,21 +9,35 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
-from perfkit.fitters.bottlenecks.features import NAMES, PORTS, RULES, SUMS, any_of, is_full
+from perfkit.fitters.bottlenecks.doubts import in_turns, share_counted
+from perfkit.fitters.bottlenecks.features import (
+    NAMES,
+    OF_LOADS,
+    PORTS,
+    RULES,
+    SUMS,
+    any_of,
+    full_classes,
+    loads_nothing,
+    telling_all,
+)
 from perfkit.fitters.bottlenecks.names import names_for
-from perfkit.names import counted, did_you_mean
+from perfkit.names import counted, did_you_mean, listed
 from perfkit.results import Tabled, draw
+from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CANNOT_TELL = "cannot tell"
 UNCERTAIN = "uncertain"
+SEVERAL = "tells several classes apart"
 _SURE = 0.5  # the probability below which no class is named
 # A class is told where it is the likeliest, or is not, whatever the events that were not counted may have been: in so
 # large, or so small, a share of the ways in which they are completed.
 _SETTLED, _OUT = 0.75, 0.1
 _DIVIDING, _MUCH = ("integer units", "vector units"), 0.5
+_DIFFER, _FEWEST = 0.2, 4  # of at least so many intervals name another class than the others do
 _TELLING = 0.02  # the gain below which an event is not worth a count where the answer is known
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
 _COLUMNS = ["resource", "speedup", "probability", "status", "evidence"]
@@ -70,6 +84,13 @@ class Explanation(Tabled):
         The core's name; the digest of the training data.
     kind : str
         Of the samples.
+    unused : DataFrame
+        Which events of the samples were not used: event, why.
+    doubts : DataFrame
+        What no such core can do, or why the counts are of another: run, doubt. Nothing is named of such a run.
+    remarks : DataFrame
+        What else to know of a run: run, remark (counters in turns, intervals that differ, events that the processor
+        lacks).
     """
 
     _rows: ClassVar[str] = "runs"
@@ -81,6 +102,9 @@ class Explanation(Tabled):
     core: str
     trained_on: str
     kind: str
+    unused: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["event", "why"]))
+    doubts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "doubt"]))
+    remarks: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "remark"]))
 
     def to_frame(self) -> pd.DataFrame:
         """Return a copy of `runs`."""
@@ -100,9 +124,12 @@ class Explanation(Tabled):
         """Return the class that holds a run back, or ``"cannot tell"``.
 
         Nothing is named where the likeliest class has a probability under one half, where it depends on events that
-        were not counted, or where half of the runs trained on were bound by classes of which no event was counted.
+        were not counted and could be, where half of the runs trained on were bound by classes of which no event was
+        counted, or where the counts cannot be those of such a core (`doubts`).
         """
         rows = self.of(run)
+        if (self.doubts["run"] == run).any():
+            return CANNOT_TELL
         silent = rows.loc[rows["status"] == CANNOT_TELL, "resource"]
         wanted = self.next_events[self.next_events["run"] == run].drop_duplicates("resource")
         unknown = wanted.loc[wanted["resource"].isin(silent), "prior"].sum()
@@ -125,6 +152,7 @@ class Explanation(Tabled):
         """Say in words what holds a run back, by which evidence, and what would decide."""
         rows, answer = self.of(run), self.answer(run)
         lines = [self._sentence(run)]
+        lines += [f"impossible on {self.core}: {told}" for told in self.doubts.loc[self.doubts["run"] == run, "doubt"]]
         lines += [
             f"{row.resource}: {row.probability:.0%}, {row.evidence or 'no share of capacity stands out'}"
             + (" (uncertain: it depends on events that were not counted)" if row.status == UNCERTAIN else "")
@@ -135,9 +163,14 @@ class Explanation(Tabled):
             lines.append(f"cannot tell, no event counts them: {', '.join(silent)}")
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         nxt = nxt if answer == CANNOT_TELL else nxt[nxt["gain"] > _TELLING]
+        nxt = nxt[:0] if (self.doubts["run"] == run).any() else nxt
         lines += [f"measure next: {row.names} ({_would_tell(row)})" for row in nxt.head(3).itertuples()]
-        notes = self.events[self.events["note"] != ""]
-        lines += [f"{row.real}: {row.note}" for row in notes.itertuples()]
+        lines += self.remarks.loc[self.remarks["run"] == run, "remark"].tolist()
+        lines += [
+            f"not used: {listed(part['event'], 4)}: {why}" for why, part in self.unused.groupby("why", sort=False)
+        ]
+        notes = self.events[self.events["note"] != ""].drop_duplicates(["real", "note"])
+        lines += [f"{listed(part['real'], 4)}: {note}" for note, part in notes.groupby("note", sort=False)]
         return "\n".join(lines)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -147,6 +180,11 @@ class Explanation(Tabled):
     def _sentence(self, run: str) -> str:
         rows, answer = self.of(run), self.answer(run)
         first = rows.iloc[0]
+        if (self.doubts["run"] == run).any():
+            told = self.doubts.loc[self.doubts["run"] == run, "doubt"].tolist()
+            return f"{run}: cannot tell (no {self.core} can count so: {listed(told, 1)})"
+        if answer != CANNOT_TELL and first["speedup"] == 0.0:  # `perfkit.fitters.bottlenecks.features.unhelpful`
+            return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
         if answer != CANNOT_TELL:
             part = f"its part in what a core twice as good in everything would give: about {first['speedup']:.0%}"
             return f"{run}: {answer} ({first['probability']:.0%}; {part})"
@@ -154,10 +192,33 @@ class Explanation(Tabled):
         open_ = rows.loc[(rows["status"] == UNCERTAIN) & (rows["probability"] >= _OUT), "resource"].tolist()[:3]
         why = [f"{silent} of {len(rows)} classes have no event here"] if silent else []
         if open_:
-            why.append(f"{' or '.join(open_)}: it depends on events that were not counted")
-        elif first["status"] != CANNOT_TELL:
-            why.append(f"of what can be told, {first['resource']} is likeliest")
+            why.append(f"{listed(open_, last='or')}: it depends on events that were not counted")
+        elif first["status"] != CANNOT_TELL and first["probability"] > _OUT:
+            why.append(f"of what can be told, {first['resource']} is likeliest, with {first['probability']:.0%}")
         return f"{run}: cannot tell ({'; '.join(why)})"
+
+
+def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.DataFrame) -> pd.DataFrame:
+    """Return what else to know of each run: run, remark.
+
+    That counters ran in turns, which classes no event of the processor tells, and that intervals do not agree.
+    """
+    share, rows = share_counted(samples, index), []
+    first = intervals[(intervals["status"] == "told") & (intervals["probability"] >= _SURE)]
+    for r, run in enumerate(map(str, index)):
+        if in_turns(share[r : r + 1])[0]:
+            rows.append((run, f"events were counted {share[r]:.2g} of the time and scaled up: counts are estimates"))
+        if runs.final[r]:
+            lacks = runs.lacking(r)
+            what = f"the processor has no event for {listed(lacks)}" if lacks else "some events have no name here"
+            rows.append((run, f"{what}: what is not counted is as in simulated runs that look alike"))
+        mine = intervals["run"].astype(str) == run
+        n = int(intervals[mine].groupby(["place", "interval"], observed=True).ngroups)
+        shares = first.loc[first["run"].astype(str) == run, "resource"].value_counts() / max(n, 1)
+        if n >= _FEWEST and len(shares) > 1 and shares.iloc[1] >= _DIFFER:
+            parts = [f"{name} in {part:.0%}" for name, part in shares[shares >= _OUT].items()]
+            rows.append((run, f"its intervals differ, and this is of their sum: {listed(parts)} of {n} (intervals)"))
+    return pd.DataFrame(rows, columns=["run", "remark"])
 
 
 def _would_tell(row: Any) -> str:
@@ -179,6 +240,8 @@ class Weighed:
         The share of these ways in which a class is the likeliest.
     rival : (rows, classes) bool
         Whether it may hold a row back instead of the likeliest, as its events were not counted.
+    final : (rows,) bool
+        Whether nothing is missing that the processor can count: then likely is all that can be said.
     prior : (classes,) float
         How often it is the bottleneck in training.
     gain : (rows, features) float
@@ -196,6 +259,7 @@ class Weighed:
     probability: NDArray[np.float64]
     first: NDArray[np.float64]
     rival: NDArray[np.bool_]
+    final: NDArray[np.bool_]
     prior: NDArray[np.float64]
     gain: NDArray[np.float64]
     shares: Mapping[str, NDArray[np.float64]]
@@ -206,7 +270,7 @@ class Weighed:
         """Return whether each class can be told, (rows, classes)."""
         rivalled = self.rival.any(axis=1, keepdims=True) & (self.first > _OUT)
         settled = ((self.first >= _SETTLED) | (self.first <= _OUT)) & ~self.rival & ~rivalled
-        found = np.where(settled, "told", UNCERTAIN)
+        found = np.where(settled | self.final[:, None], "told", UNCERTAIN)
         return np.where(np.isnan(self.probability), CANNOT_TELL, found)
 
     def order(self) -> NDArray[np.int64]:
@@ -230,43 +294,68 @@ class Weighed:
             found["evidence"] = [self._words(str(self.names[c]), int(r)) for r, c in zip(*at, strict=True)]
         return found
 
-    def measure_next(self, index: pd.Index, vendor: str) -> pd.DataFrame:
+    def measure_next(self, index: pd.Index, vendor: str, core: str) -> pd.DataFrame:
         """Return the events that would decide what the counted ones leave open, one for each class.
 
-        Of a class's events that were not counted, the one that decides most. Classes that may hold the run back come
+        Of a class's events that were not counted, the one that decides most; after all of these, on real processors,
+        an event that is no class's own. Classes that may hold the run back come
         first; then the most deciding, then the likeliest, then the one that is the bottleneck most often in training.
         """
         rows = []
         for r, run in enumerate(index):
             for c, name in enumerate(map(str, self.names)):
                 lacking = self._lacking(name, r, real=bool(vendor))
-                if not lacking:
+                if not lacking or (name in OF_LOADS and loads_nothing(self.shares["loads per instruction"])[r]):
                     continue
                 gains = {event: self._gain(name, event, r) for event in lacking}
                 lacking = sorted(lacking, key=lambda event: -gains[event])
-                event, names = _to_measure(tuple(lacking), vendor)
+                event, names = _to_measure(tuple(lacking), vendor, core)
                 told = (gains[event], float(self.first[r, c]), float(self.prior[c]))
                 open_ = bool(self.rival[r, c] or self.first[r, c] > _OUT)
-                keys = (r, not open_, *(-round(value, 6) for value in told))
+                keys = (r, int(not open_), *(-round(value, 6) for value in told))
                 rows.append((keys, (str(run), name, event, names, *told)))
+            if vendor and not any(names for (row, *_), (_, _, _, names, *_) in rows if row == r):
+                rows += [((r, 2, 0.0, 0.0, 0.0), (str(run), SEVERAL, *each)) for each in self._general(r, vendor, core)]
         columns = ["run", "resource", "event", "names", "gain", "possible", "prior"]
         return pd.DataFrame([row for _, row in sorted(rows, key=lambda both: both[0])], columns=columns)
+
+    def _general(self, row: int, vendor: str, core: str) -> list[tuple[str, str, float, float, float]]:
+        """Return the event of no single class that decides most and was not counted, if a core has any, as a list."""
+        found = []
+        for event, features in telling_all().items():
+            names = ", ".join(names_for(event, vendor, core)[:2])
+            if names and not self._has(event, row) and not any(event in needs for needs in self.needs.values()):
+                gain = float(max(self.gain[row, NAMES.index(feature)] for feature in features))
+                found.append((event, names, gain, 0.0, 0.0))
+        return sorted(found, key=lambda each: -each[2])[:1]
 
     def _lacking(self, name: str, row: int, *, real: bool) -> list[str]:
         """Return the events of a class that were not counted: no single ports where all were counted together.
 
         The simulated PMU counts single ports only, ``real`` processors some of them together.
         """
-        lacking = [e for e in self.needs[name] if e not in self.counted or not self.counted[e][row]]
+        lacking = [e for e in self.needs[name] if not self._has(e, row)]
+        for whole, parts in SUMS.items():  # some processors count the sum, the simulated one its parts
+            if whole in self.needs[name]:
+                alone = not real or all(self._has(part, row) for part in parts)
+                gone = parts if self._has(whole, row) else (whole,) if alone else ()
+                lacking = [e for e in lacking if e not in gone]
         ports = [e for e in lacking if e.startswith("uops.")]
-        whole = any_of(name)
-        if whole not in lacking:
-            return [e for e in lacking if e not in ports] if whole in self.needs[name] else lacking
-        return lacking if real and ports else [e for e in lacking if e != whole]
+        any_ = any_of(name)
+        if any_ not in lacking:
+            return [e for e in lacking if e not in ports] if any_ in self.needs[name] else lacking
+        return lacking if real and ports else [e for e in lacking if e != any_]
+
+    def lacking(self, row: int) -> list[str]:
+        """Return the classes of which no event was counted."""
+        return [str(name) for name in self.names if not any(self._has(event, row) for event in self.needs[str(name)])]
+
+    def _has(self, event: str, row: int) -> bool:
+        return event in self.counted and bool(self.counted[event][row])
 
     def _gain(self, name: str, event: str, row: int) -> float:
         """Return how much an event of a class would decide: as the most telling feature of the class made of it."""
-        mine = [rule.name for rule in RULES if rule.of == name and event in SUMS.get(rule.event, (rule.event,))]
+        mine = [rule.name for rule in RULES if rule.of == name and event in (rule.event, *SUMS.get(rule.event, ()))]
         mine += [f"{name}: ports"] if not mine else []
         return float(max(self.gain[row, NAMES.index(feature)] for feature in mine))
 
@@ -286,16 +375,18 @@ class Weighed:
             parts.insert(0, f"{used:.0%} of its busiest ports used")
             if name in _DIVIDING and "dividers" not in self.needs and used >= _MUCH:
                 parts.append("divisions, if any, keep these ports for cycles: this core has no divider apart from them")
-        full = [str(each) for each in self.names if is_full(str(each), self.shares, row)]
+        if not any(self._has(event, row) for event in self.needs[name]):
+            parts.append("no event of this processor tells it: as in simulated runs that look alike")
+        full = full_classes(self.shares, row)
         if name in full and len(full) > 1:
             others = ", ".join(each for each in full if each != name)
             parts.append(f"full together with {others}: more of one alone gives nothing")
         return "; ".join(parts)
 
 
-def _to_measure(needed: tuple[str, ...], vendor: str) -> tuple[str, str]:
-    """Return the first event that processors of a vendor can count, and its names there; "" where none can."""
+def _to_measure(needed: tuple[str, ...], vendor: str, core: str) -> tuple[str, str]:
+    """Return the first event that a vendor's core can count, and its names there; "" where none can."""
     if not vendor:
         return needed[0], needed[0]
-    named = ((event, ", ".join(names_for(event, vendor)[:2])) for event in needed)
+    named = ((event, ", ".join(names_for(event, vendor, core)[:2])) for event in needed)
     return next(((event, names) for event, names in named if names), (needed[0], ""))

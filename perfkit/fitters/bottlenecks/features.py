@@ -5,7 +5,7 @@ something (of cycles, of a width, of a buffer, of a latency), so that what is le
 A feature whose events were not counted, or whose resource the core file does not have, is NaN.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ _SHARES = (
 )  # fmt: skip
 _LINE = 64.0
 _UNUSED = 0.005  # of its capacity, by every one of its events: a class below does not hold a program back
+_NO_LOADS = 0.0005  # for each instruction: a program that stores has some for its loop's beginning
+OF_LOADS = ("store forwarding", "L1 latency", "load ports", "load buffer")
 # Of a capacity: then all else together makes a program faster by the rest at most, one part in twenty. What uses far
 # more than all of it is not of this core.
 _FULL, _ABSURD = 0.95, 1.25
@@ -112,7 +114,7 @@ CAPACITIES = {
     "memory bandwidth": "memory bandwidth: lines.memory",
     **{name: f"{name}: ports" for name in PORTS},
 }
-# Rates that are sums of counted ones.
+# Rates that are sums of counted ones. Some processors count them together, under the sum's name.
 SUMS = {
     "lines.memory": ("l3.misses", "l3.prefetch-misses"),
     "lines.l3": ("l2.misses", "l2.prefetches"),
@@ -171,7 +173,8 @@ def features(rates: Rates, core: Microarchitecture) -> dict[str, NDArray[np.floa
 
     def rate(event: str) -> NDArray[np.float64]:
         if event in SUMS:
-            return np.asarray(sum((rate(part) for part in SUMS[event]), np.zeros(n)))
+            whole = rates[event] if event in rates else np.full(n, np.nan)
+            return np.where(np.isnan(whole), sum((rate(part) for part in SUMS[event]), np.zeros(n)), whole)
         return np.asarray(rates[event], dtype=float) if event in rates else np.full(n, np.nan)
 
     found = {rule.name: rule.share(rate(rule.event), core) for rule in RULES}
@@ -214,7 +217,7 @@ def rule_scores(found: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[n
 def needed(name: str, core: Microarchitecture) -> tuple[str, ...]:
     """Return the events by any of which a class can be judged at all, the most telling first."""
     ports = port_events(core).get(name, ())
-    by_rule = [event for rule in RULES if rule.of == name for event in SUMS.get(rule.event, (rule.event,))]
+    by_rule = [event for rule in RULES if rule.of == name for event in (rule.event, *SUMS.get(rule.event, ()))]
     whole = (any_of(name),) if ports and name in WHOLE else ()
     return tuple(dict.fromkeys([*whole, *(f"uops.{group}" for group in ports), *by_rule]))
 
@@ -238,16 +241,29 @@ class Known:
     never: NDArray[np.bool_]
 
 
-def known(rates: Rates, core: Microarchitecture) -> Known:
-    """Return what the events that were counted determine, and what they only bound; parameters as of `features`."""
+def known(rates: Rates, core: Microarchitecture, names: Collection[str] | None = None) -> Known:
+    """Return what the events that were counted determine, and what they only bound; parameters as of `features`.
+
+    ``names`` are the events that the processor can count, by default all: of a class's groups of ports, those that it
+    can tell are taken for all of them where they have all of its ports.
+    """
     found = features(rates, core)
     values = np.stack([found[name] for name in NAMES], axis=1)
     least = np.full_like(values, np.nan)
-    for name, groups in port_events(core).items():
+    for name, every_group in port_events(core).items():
+        groups = [g for g in every_group if names is None or f"uops.{g}" in names]
+        if {u for g in groups for u in core.ports[g].units} < {u for g in every_group for u in core.ports[g].units}:
+            groups = every_group
         at, counted = NAMES.index(f"{name}: ports"), _counted(rates, [f"uops.{group}" for group in groups])
         some = ~np.all(counted, axis=0) if groups else np.zeros(len(values), dtype=np.bool_)
         some &= ~_counted(rates, [any_of(name)])[0]
         least[some, at], values[some, at] = values[some, at], np.nan
+    for rule in (rule for rule in RULES if rule.event in SUMS):
+        parts = [rates[part] for part in SUMS[rule.event] if part in rates]
+        at = NAMES.index(rule.name)
+        if parts:
+            some = np.isnan(values[:, at]) & ~np.all(np.isnan(parts), axis=0)
+            least[some, at] = rule.share(np.nansum(parts, axis=0), core)[some]
     every = features({event: np.ones(1) for event in _events(core)}, core)
     return Known(values, least, np.array([np.isnan(every[name][0]) for name in NAMES]))
 
@@ -275,24 +291,50 @@ def features_of(name: str) -> tuple[str, ...]:
 def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return which classes cannot hold a row back most, whatever was learnt, (rows, names).
 
-    Those of which a row uses nothing, by events that were all counted; and, where a capacity is full (`CAPACITIES`),
+    Those of which a row uses nothing, by events that were all counted; what only loads wait for, without loads; and,
+    where a capacity is full (`CAPACITIES`),
     all classes of which none is: a program that uses 95 % of the memory's bandwidth is no more than 5 % faster with
     anything else. What is full is used, whatever its other events say (a prefetcher may leave no hit and no wait in
     L3); and where nothing is left, nothing is ruled out.
     """
     found, full = (np.zeros((len(x), len(names)), dtype=np.bool_) for _ in range(2))
+    loads = without_loads(x)
     for k, name in enumerate(names):
         mine = x[:, [NAMES.index(feature) for feature in features_of(name)]]
         found[:, k] = (mine < _UNUSED).all(axis=1) & (mine >= 0).any(axis=1)
+        found[:, k] |= loads if name in OF_LOADS else False
         if name in CAPACITIES:
             full[:, k] = _is_full(x[:, NAMES.index(CAPACITIES[name])])
     out = (found | full.any(axis=1, keepdims=True)) & ~full
     return np.asarray(out & ~out.all(axis=1, keepdims=True))
 
 
+def without_loads(x: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return the rows that load nothing to speak of, (rows,): nothing is forwarded to a load there."""
+    return loads_nothing(x[:, NAMES.index("loads per instruction")])
+
+
+def loads_nothing(share: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where so few loads per instruction are none to speak of; what was not counted (-1, NaN) is not none."""
+    return np.asarray((share >= 0) & (share < _NO_LOADS))
+
+
+def unhelpful(core: Microarchitecture) -> tuple[str, ...]:
+    """Return the classes whose full capacity stands for a limit of the core that no class has.
+
+    Where a core's file says nothing of `store_commit`, one store for each cycle reaches L1, whatever ports there are.
+    """
+    return () if "store_commit" in core.resources else ("store ports",)
+
+
 def is_full(name: str, shares: Mapping[str, NDArray[np.float64]], row: int) -> bool:
     """Return whether a capacity of a class is full in a row, as far as its events were counted."""
     return name in CAPACITIES and bool(_is_full(shares[CAPACITIES[name]][row]))
+
+
+def full_classes(shares: Mapping[str, NDArray[np.float64]], row: int) -> list[str]:
+    """Return the classes that are full in a row."""
+    return [name for name in CAPACITIES if is_full(name, shares, row)]
 
 
 def _is_full(share: NDArray[Any]) -> NDArray[np.bool_]:
@@ -332,3 +374,15 @@ def matrix(rates: Rates, core: Microarchitecture) -> NDArray[np.float32]:
     found = features(rates, core)
     order = np.stack([found[name] for name in NAMES], axis=1) if found else np.zeros((0, len(NAMES)))
     return np.clip(np.nan_to_num(order, nan=-1.0, posinf=8.0), -1.0, 8.0).astype(np.float32)
+
+
+def telling_all() -> dict[str, tuple[str, ...]]:
+    """Return the events of features that are of no class, with these features: they tell several classes apart."""
+    found: dict[str, list[str]] = {}
+    made_of: dict[str, tuple[str, ...]] = {f"share: {event}": (event,) for event in _SHARES}
+    made_of |= {name: (above, below) for name, (above, below, *_) in _RATIOS.items()}
+    made_of |= {"lines from L3": SUMS["lines.l3"], "lines from L2": ("l1.misses",)}
+    for feature, events in made_of.items():
+        for event in events:
+            found.setdefault(event, []).append(feature)
+    return {event: tuple(features_) for event, features_ in found.items() if event != "instructions"}

@@ -5,6 +5,7 @@ runs says what such shares went with: the credit that each class has in the spee
 learnt from a simulator: on a real processor's dump its figures are no measurement, and say so.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +14,28 @@ from numpy.typing import NDArray
 
 from perfkit import datasets
 from perfkit.errors import DataError
-from perfkit.fitters.bottlenecks.alike import completed, deciding
-from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed
-from perfkit.fitters.bottlenecks.features import NAMES, features, known, needed, ruled_out
+from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
+from perfkit.fitters.bottlenecks.doubts import impossible_shares, share_counted
+from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed, remarks
+from perfkit.fitters.bottlenecks.features import (
+    NAMES,
+    OF_LOADS,
+    Known,
+    features,
+    features_of,
+    full_classes,
+    known,
+    needed,
+    ruled_out,
+    unhelpful,
+    without_loads,
+)
 from perfkit.fitters.bottlenecks.forest import Forest
-from perfkit.fitters.bottlenecks.names import Named, matched
+from perfkit.fitters.bottlenecks.names import Named, countable, matched, unused
 from perfkit.fitters.bottlenecks.stacks import LearntStacks, stacks_of, telling
 from perfkit.machine.classes import classes_of
 from perfkit.machine.core import Microarchitecture
+from perfkit.names import listed
 from perfkit.samples.table import Samples, expect_samples
 
 DATA, STACKS = "bottlenecks/model", "bottlenecks/stacks"
@@ -60,7 +75,7 @@ class Bottlenecks:
         found = core if isinstance(core, Microarchitecture) else Microarchitecture.load(core)
         return cls(found, datasets.load(DATA))
 
-    def explain(self, samples: Samples) -> Explanation:
+    def explain(self, samples: Samples, *, intervals: bool = True) -> Explanation:
         """Return what holds each run back, and each of its intervals.
 
         Parameters
@@ -68,6 +83,8 @@ class Bottlenecks:
         samples : Samples
             Of the simulated PMU, or a dump of an Intel or AMD processor: events are known by their names
             (docs/bottlenecks.md). Time must be in cycles.
+        intervals : bool
+            Whether each interval is judged, too: some milliseconds each where events are missing.
 
         Raises
         ------
@@ -75,18 +92,35 @@ class Bottlenecks:
             Time is not in cycles.
         """
         names, simulated = self._names(samples, "Bottlenecks.explain")
+        has = None if simulated else countable(self.core.vendor, self.core.name)
         by_run = rates_of(samples, names, ["run"])
-        by_interval = rates_of(samples, names, ["run", "place", "interval"])
-        runs, intervals = self.judge(by_run), self.judge(by_interval, WAYS // 3, decide=False)
+        by_interval = rates_of(samples, names, ["run", "place", "interval"]).iloc[: None if intervals else 0]
+        runs = self.judge(by_run, has=has)
+        each = self.judge(by_interval, WAYS // 3, decide=False, has=has).table(by_interval.index, evidence=False)
+        left = unused([] if simulated else samples.events, names, self.core.vendor, self.core.name)
         return Explanation(
             runs=runs.table(by_run.index),
-            intervals=intervals.table(by_interval.index, evidence=False),
+            intervals=each,
             events=pd.DataFrame([vars(one) for one in names], columns=["simulated", "real", "note"]),
-            next_events=runs.measure_next(by_run.index, self.core.vendor if not simulated else ""),
+            next_events=runs.measure_next(by_run.index, "" if simulated else self.core.vendor, self.core.name),
             core=self.core.name,
             trained_on=str(self.forest.digest),
             kind=samples.kind,
+            unused=left[["event", "why"]],
+            doubts=self._doubts(samples, by_run, left),
+            remarks=remarks(samples, by_run.index, runs, each),
         )
+
+    def _doubts(self, samples: Samples, by_run: pd.DataFrame, left: pd.DataFrame) -> pd.DataFrame:
+        """Return why the counts of runs cannot be believed: run, doubt."""
+        counted = share_counted(samples, by_run.index)
+        impossibly = impossible_shares(features(_arrays(by_run), self.core), counted)
+        foreign = left[left["foreign"]]
+        rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
+        if len(foreign):
+            told = f"{listed(foreign['event'], 3)}: {foreign['why'].iloc[0]}"
+            rows += [(str(run), told) for run in by_run.index]
+        return pd.DataFrame(rows, columns=["run", "doubt"])
 
     def stacks(self, samples: Samples) -> LearntStacks:
         """Return the CPI stack of each run, as simulated runs with such counts had it.
@@ -102,18 +136,25 @@ class Bottlenecks:
         DataError
             Time is not in cycles, or a run has no instructions.
         """
-        names, _ = self._names(samples, "Bottlenecks.stacks")
+        names, simulated = self._names(samples, "Bottlenecks.stacks")
         rates = rates_of(samples, names, ["run"])
         ipc = rates["instructions"].to_numpy(dtype=float)
         if not (np.isfinite(ipc) & (ipc > 0)).all():
-            raise DataError("a CPI stack needs instructions for each run: count instructions, too")
+            raise DataError("a CPI stack needs instructions for each run: they were not counted, or are 0")
         arrays = {str(event): rates[event].to_numpy(dtype=float) for event in rates.columns}
         forest = datasets.load(STACKS)
         named = [str(name) for name in forest.outputs[1:]]
         counted = {part: self._told(telling(part, self.core), arrays, len(rates)) for part in named}
+        has = None if simulated else countable(self.core.vendor, self.core.name)
+        given = known(arrays, self.core, has)
+        counted["store forwarding"] |= without_loads(as_numbers(given.values))
         missing = [", ".join(part for part in named if not counted[part][row]) for row in range(len(rates))]
         runs = [str(run) for run in rates.index]
-        table = stacks_of(forest, completed(known(arrays, self.core), WAYS), 1.0 / ipc, runs, missing)
+        table = stacks_of(forest, completed(given, WAYS), 1.0 / ipc, runs, missing)
+        left = unused([] if simulated else samples.events, names, self.core.vendor, self.core.name)
+        doubts = self._doubts(samples, rates, left).groupby("run")["doubt"].agg("; ".join)
+        table["doubt"] = [str(doubts.get(run, "")) for run in runs]
+        table["verdict"] = table["verdict"].where(table["doubt"] == "", "unsupported")
         return LearntStacks(table, self.core.name, str(forest.digest), samples.kind)
 
     def _names(self, samples: Samples, asked: str) -> tuple[tuple[Named, ...], bool]:
@@ -125,31 +166,57 @@ class Bottlenecks:
                 "or give them with samples.with_axes."
             )
         simulated = samples.kind == "simulated" and bool((samples.runs["source"] == "perfkit SimulatedPmu").all())
-        return matched(samples.events, simulated=simulated, vendor=self.core.vendor), simulated
+        return matched(samples.events, simulated=simulated, vendor=self.core.vendor, core=self.core.name), simulated
 
-    def judge(self, rates: pd.DataFrame, ways: int = WAYS, *, decide: bool = True) -> Weighed:
+    def judge(
+        self,
+        rates: pd.DataFrame,
+        ways: int = WAYS,
+        *,
+        decide: bool = True,
+        has: Collection[str] | None = None,
+        runs: Pool | None = None,
+    ) -> Weighed:
         """Return what is known of each row of rates (counts per cycle; columns: events of the simulated PMU).
 
         Where events are missing, every row is completed in ``ways`` ways (`perfkit.fitters.bottlenecks.alike`) and
-        judged in all of them. Unless ``decide``, it is left open which missing event would decide most.
+        judged in all of them. Unless ``decide``, it is left open which missing event would decide most. ``has`` are the
+        events that the processor can count, by default all; what depends on others alone is told by how likely it is.
+        ``runs`` are the simulated runs that complete rows, by default those that ship.
         """
         arrays = _arrays(rates)
+        never = _uncountable(self.core, has)
+        own = [
+            each
+            for name in OF_LOADS
+            for each in (*features_of(name), *map("share: {}".format, needed(name, self.core)))
+        ]
+        of_loads = np.isin(NAMES, own)
         classes = classes_of(self.core)
         outputs = [str(name) for name in self.forest.outputs]
         shape = (len(rates), len(outputs))
         credit, probability, first = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         gain = np.zeros((len(rates), len(NAMES)))
-        rival = np.zeros(shape, dtype=np.bool_)
-        for part in completed(known(arrays, self.core), ways):
+        rival, final = np.zeros(shape, dtype=np.bool_), np.zeros(len(rates), dtype=np.bool_)
+        given = known(arrays, self.core, has)
+        nothing_loaded = without_loads(as_numbers(given.values))
+        for part in completed(given, ways, runs):
             n, k = part.x.shape[:2]
             flat = part.x.reshape(n * k, -1)
             roots, votes = self.forest.predict(flat, ruled_out(flat, tuple(outputs)))
             each = part.weight[:, :, None] * np.eye(len(outputs))[votes.argmax(axis=1)].reshape(n, k, -1)
             first[part.rows] = each.sum(axis=1)
-            for into, values in ((credit, np.square(roots)), (probability, self.forest.probability(votes))):
+            open_ = part.missing & ~never
+            last = np.where(nothing_loaded[part.rows], not (open_ & ~of_loads).any(), not open_.any())
+            final[part.rows] = last & (has is not None)
+            # Calibration is of rows of which all is known. Where no more can be counted, the ways are as often right
+            # as their trees say (data/make/league.py real).
+            raw = np.repeat(final[part.rows] & part.missing.any(), k)[:, None]
+            sure = np.where(raw, votes, self.forest.probability(votes))
+            for into, values in ((credit, np.square(roots)), (probability, sure)):
                 into[part.rows] = (values.reshape(n, k, -1) * part.weight[:, :, None]).sum(axis=1)
             likeliest = np.array(outputs)[probability[part.rows].argmax(axis=1)]
-            for name, may in part.rivals(likeliest).items():
+            for name, may in part.rivals(likeliest, never).items():
                 rival[part.rows, outputs.index(name)] = may
             if decide:
                 gain[part.rows] = deciding(part, each)
@@ -162,16 +229,26 @@ class Bottlenecks:
             ],
             axis=1,
         )
+        counted |= final[:, None]  # what no event here tells is told by how likely it is
+        shares = features(arrays, self.core)
+        counted |= nothing_loaded[:, None] & np.isin(outputs, OF_LOADS)
+        for row in range(len(rates)):
+            full = full_classes(shares, row)
+            if full:  # by what was counted: nothing else could be ahead of it
+                rival[row] = False
+            if full and set(full) <= set(unhelpful(self.core)):
+                credit[row] = 0.0
         mine = np.array([name in classes for name in outputs])
         return Weighed(
             names=np.array(outputs)[mine],
             credit=np.where(counted, credit, np.nan)[:, mine],
-            probability=np.where(counted, probability, np.nan)[:, mine],
+            probability=np.where(counted, np.minimum(probability, 1.0), np.nan)[:, mine],
             first=first[:, mine],
             rival=rival[:, mine],
+            final=final,
             prior=self.forest.prior[mine],
             gain=gain,
-            shares=features(arrays, self.core),
+            shares=shares,
             needs={name: needed(name, self.core) for name in classes},
             counted={event: np.isfinite(values) for event, values in arrays.items()},
         )
@@ -183,6 +260,15 @@ class Bottlenecks:
             if event in arrays:
                 told |= np.isfinite(arrays[event])
         return told
+
+
+def _uncountable(core: Microarchitecture, has: Collection[str] | None) -> NDArray[np.bool_]:
+    """Return which features no event that a processor has determines, (features,); none where it has all events."""
+    if has is None:
+        return np.zeros(len(NAMES), dtype=np.bool_)
+    given = {event: np.ones(1) for event in (*has, "instructions")}
+    found: Known = known(given, core, has)
+    return np.asarray(np.isnan(found.values).all(axis=0))
 
 
 def _arrays(rates: pd.DataFrame) -> Rates:
@@ -198,8 +284,11 @@ def rates_of(samples: Samples, names: tuple[Named, ...], by: list[str]) -> pd.Da
     sums = chosen.groupby([*keys, chosen["event"].astype(str)], observed=True)[["count", "time"]].sum()
     of_real = (sums["count"] / sums["time"]).unstack("event")
     # One real event may stand for several simulated ones: all loads retire, and ask L1.
-    known = {one.simulated: of_real[one.real] for one in names if one.real in of_real}
-    rates = pd.DataFrame(known, index=of_real.index)
+    rates = pd.DataFrame(index=of_real.index)
+    for one in names:  # and several real events may be added up to one
+        here = of_real[one.real] if one.real in of_real else pd.Series(np.nan, index=of_real.index)
+        rates[one.simulated] = rates[one.simulated] + here if one.simulated in rates else here
+    rates = _without_shared(rates.dropna(axis=1, how="all"), names)
     every = table[by].drop_duplicates()
     index = pd.MultiIndex.from_frame(every) if len(by) > 1 else pd.Index(every[by[0]].astype(str), name=by[0])
     rates.index = rates.index if len(by) > 1 else rates.index.astype(str)
@@ -209,6 +298,16 @@ def rates_of(samples: Samples, names: tuple[Named, ...], by: list[str]) -> pd.Da
     work.index = work.index if len(by) > 1 else work.index.astype(str)
     rates["instructions"] = (work["work"] / work["time"]).reindex(index)
     return rates
+
+
+def _without_shared(rates: pd.DataFrame, names: tuple[Named, ...]) -> pd.DataFrame:
+    """Return rates in which a port's are those of the uops that need it, as far as that can be told.
+
+    A processor counts every uop that a port executed; the simulator's events of one port are of uops that no other port
+    takes. What any port takes is spread evenly: so much as the least busy of them had.
+    """
+    alone = [one.simulated for one in names if one.shared and one.simulated in rates]
+    return rates.assign(**rates[alone].sub(rates[alone].min(axis=1), axis=0)) if len(alone) > 2 else rates
 
 
 __all__ = ["CANNOT_TELL", "DATA", "Bottlenecks", "rates_of"]

@@ -1,7 +1,7 @@
 """Real events by the names of the simulated PMU, and where they do not mean the same (events.toml)."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any
 import pandas as pd
 
 from perfkit.fitters.bottlenecks.features import any_of
-from perfkit.samples.events import normalise
+from perfkit.names import listed
+from perfkit.samples.clocks import is_fixed_rate
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 _FILE = Path(__file__).with_name("events.toml")
 
@@ -25,11 +27,30 @@ class Named:
         The simulator's name and the dump's.
     note : str
         Where the two do not mean the same; "" where nothing is known to differ.
+    shared : bool
+        It is of one port, and counts uops that other ports take, too, where the simulator's does not.
     """
 
     simulated: str
     real: str
     note: str = ""
+    shared: bool = False
+
+
+_AMD = (
+    "ex_",
+    "ls_",
+    "de_",
+    "l2_pf",
+    "ic_",
+    "bp_",
+    "op_cache",
+    "l2_cache_req",
+    "l2_request",
+    "l2_wcb",
+    "fp_ret",
+    "fp_disp",
+)
 
 
 @cache
@@ -38,23 +59,55 @@ def event_map() -> Mapping[str, Any]:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
-def map_table() -> pd.DataFrame:
-    """Return the map as a table: one row per simulated event and real name; vendor "" is every one."""
+@cache
+def _rows() -> tuple[tuple[str, str, str, str, tuple[str, ...], int, bool, bool], ...]:
     known = event_map()
-    rows = [
-        {"simulated": event, "real": name, "note": entry.get("note", ""), "vendor": entry.get("vendor", "")}
-        for event, entries in known["events"].items()
-        for entry in entries
-        for name in entry["names"]
-    ]
-    parts = {f"uops.{port}": names for port, names in known["ports"].items()}
-    parts |= {any_of(name): names for name, names in known["classes"].items()}
-    rows += [{"simulated": e, "real": n, "note": "", "vendor": ""} for e, names in parts.items() for n in names]
-    return pd.DataFrame(rows)
+    parts = {f"uops.{port}": entries for port, entries in known["ports"].items()}
+    parts |= {any_of(name): entries for name, entries in known["classes"].items()}
+    rows, group = [], 0
+    for event, entries in (known["events"] | parts).items():
+        for entry in entries:
+            for name in entry["names"]:
+                group += not entry.get("sum", False) or name == entry["names"][0]
+                cores = tuple(entry.get("cores", ()))
+                is_port = event in parts and event.startswith("uops.p")
+                shared = entry.get("shared", False)
+                rows.append(
+                    (event, name, entry.get("note", ""), entry.get("vendor", ""), cores, group, is_port, shared)
+                )
+    return tuple(rows)
 
 
-def matched(events: Iterable[str], *, simulated: bool, vendor: str = "") -> tuple[Named, ...]:
-    """Return which of a dump's events stand for which of the simulator's: one dump event for each at most.
+def map_table() -> pd.DataFrame:
+    """Return the map as a table: one row per simulated event and real name.
+
+    Columns: simulated, real, note, vendor ("" is every one), cores (empty: all of the vendor's), group (rows of one
+    group are added up), port (whether it tells a port, whose names differ from one generation of cores to the next),
+    shared (whether it counts what other ports take, too).
+    """
+    return pd.DataFrame(_rows(), columns=["simulated", "real", "note", "vendor", "cores", "group", "port", "shared"])
+
+
+def maker(real: str) -> str:
+    """Return the vendor whose processors have an event of such a name; "" for perf's generic names."""
+    name = normalise(real)
+    if name.startswith(_AMD):
+        return "AMD"
+    return "Intel" if "." in name and "-" not in name else ""
+
+
+def _own(real: str, of: str, cores: Sequence[str], vendor: str, core: str) -> bool:
+    """Whether a row of the map is of a vendor's processors ("" for every one), and of a core ("" likewise)."""
+    if of not in ("", vendor) or (vendor and maker(real) not in ("", vendor)):
+        return False
+    known = {name for names in event_map()["vendors"].values() for name in names}
+    if real.startswith(tuple(event_map()["absent"].get(core, ()))):
+        return False
+    return not cores or core in cores or core not in known
+
+
+def matched(events: Iterable[str], *, simulated: bool, vendor: str = "", core: str = "") -> tuple[Named, ...]:
+    """Return which of a dump's events stand for which of the simulator's: those of one simulated event are added up.
 
     Parameters
     ----------
@@ -62,27 +115,89 @@ def matched(events: Iterable[str], *, simulated: bool, vendor: str = "") -> tupl
         The dump's events.
     simulated : bool
         The dump is of the simulated PMU: every event stands for itself.
-    vendor : str
-        Of the processor: perf's generic names do not count the same on all. "" leaves those out that differ.
+    vendor, core : str
+        Of the processor: events of others' are not used, and perf's generic names do not count the same on all. ""
+        leaves those out that differ by vendor.
     """
-    listed = list(events)
+    every = list(events)
     if simulated:
-        return tuple(Named(event, event) for event in listed)
+        return tuple(Named(event, event) for event in every)
     at_hand: dict[str, str] = {}
-    for event in listed:
+    for event in every:
         at_hand.setdefault(normalise(event), event)
-    found: dict[str, Named] = {}
-    for row in map_table().itertuples():
-        if row.simulated not in found and row.real in at_hand and row.vendor in ("", vendor):
-            found[str(row.simulated)] = Named(str(row.simulated), at_hand[str(row.real)], str(row.note))
-    return tuple(found.values())
+    groups: dict[int, list[Named]] = {}
+    complete: dict[int, bool] = {}
+    for event, real, note, of, cores, group, _, shared in _rows():
+        if _own(real, of, cores, vendor, core):
+            complete[group] = complete.get(group, True) and real in at_hand
+            groups.setdefault(group, []).append(Named(event, at_hand.get(real, ""), note, shared))
+    found: dict[str, list[Named]] = {}
+    for group, names in groups.items():
+        if complete[group]:
+            found.setdefault(names[0].simulated, names)
+    return tuple(name for names in found.values() for name in names)
 
 
-def names_for(simulated: str, vendor: str) -> tuple[str, ...]:
-    """Return real events that stand for a simulated one on processors of a vendor ("" for every)."""
-    table = map_table()
-    mine = table["vendor"].isin(["", vendor]) if vendor else True
-    names = [str(name) for name in table.loc[(table["simulated"] == simulated) & mine, "real"]]
-    amd = ("ex_", "ls_", "de_", "l2_pf", "ic_")
-    kept = [n for n in names if vendor == "" or n.startswith(amd) == (vendor == "AMD") or "-" in n]
-    return tuple(kept)
+def unused(events: Iterable[str], names: Sequence[Named], vendor: str, core: str) -> pd.DataFrame:
+    """Return the events of a dump that stand for nothing in an answer: event, why, foreign.
+
+    ``foreign`` is whether it shows that the dump is of another processor: an event of the other vendor's, or of a port
+    by a name of another generation of cores.
+    """
+    used = {one.real for one in names}
+    rows = []
+    for event in events:
+        name = normalise(event)
+        if event in used or name in TIME_EVENTS or name in WORK_EVENTS or is_fixed_rate(event):
+            continue
+        mine = [row for row in _rows() if row[1] == name and row[3] in ("", vendor)]
+        of = maker(event)
+        if vendor and of not in ("", vendor) and mine:
+            rows.append((event, f"an event of {of}'s processors, which {core} is none of", True))
+        elif mine and not any(_own(name, row[3], row[4], vendor, core) for row in mine):
+            rows.append((event, f"not an event of {core}", any(row[6] for row in mine)))
+        elif mine:
+            same = {one.real for one in names if one.simulated in {row[0] for row in mine}}
+            rows.append(
+                (event, f"counts what {listed(sorted(same))} does" if same else "counts a part of a sum", False)
+            )
+        else:
+            rows.append((event, "stands for nothing that is modelled", False))
+    return pd.DataFrame(rows, columns=["event", "why", "foreign"])
+
+
+def names_for(simulated: str, vendor: str, core: str = "") -> tuple[str, ...]:
+    """Return real events that stand for a simulated one on a vendor's core ("" for every); sums are joined by +."""
+    groups: dict[int, list[str]] = {}
+    for event, real, _, of, cores, group, *_ in _rows():
+        if event == simulated and (not vendor or _own(real, of, cores, vendor, core)):
+            groups.setdefault(group, []).append(real)
+    return tuple("+".join(names) for names in groups.values())
+
+
+def cores_of(events: Iterable[str], vendor: str = "") -> dict[str, tuple[int, int]]:
+    """Return, for each core that the map knows, how many of a dump's events it has, and how many it cannot have.
+
+    Parameters
+    ----------
+    events : iterable of str
+        The dump's events.
+    vendor : str
+        Whose cores; "" is every one's.
+    """
+    names = {normalise(event) for event in events}
+    known = event_map()["vendors"]
+    found = {}
+    for of, cores in known.items():
+        for core in cores if vendor in ("", of) else ():
+            mine = {real: False for _, real, *_ in _rows() if real in names}
+            for _, real, _, generic, only, *_ in _rows():
+                if real in mine:
+                    mine[real] |= _own(real, generic, only, of, core)
+            found[core] = (sum(mine.values()), len(mine) - sum(mine.values()))
+    return found
+
+
+def countable(vendor: str, core: str) -> frozenset[str]:
+    """Return the simulated events that have a name on a core."""
+    return frozenset(row[0] for row in _rows() if _own(row[1], row[3], row[4], vendor, core))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from perfkit.fitters.bottlenecks.alike import Completed
 from perfkit.fitters.bottlenecks.explanation import rows_of_run
-from perfkit.fitters.bottlenecks.features import needed
+from perfkit.fitters.bottlenecks.features import NAMES, needed, without_loads
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.machine.core import Microarchitecture
 from perfkit.results import Tabled, draw
@@ -58,7 +58,8 @@ class LearntStacks(Tabled):
         cpi), distance (the share of the cycles that is expected to be in the wrong place, calibrated on held-out
         simulated kernels), missing (the components of which no telling event was counted) and verdict
         (``"supported"`` where nothing is missing and distance is at most 0.08, ``"uncertain"`` up to 0.20,
-        ``"unsupported"`` beyond, and where a component is missing).
+        ``"unsupported"`` beyond, and where a component is missing or there is a doubt), doubt (what no such core can
+        do, or why the counts are of another).
     core, trained_on : str
         The core's name; the digest of the training data.
     kind : str
@@ -75,7 +76,7 @@ class LearntStacks(Tabled):
     @property
     def components(self) -> list[str]:
         """The base and the components, in the order of the table."""
-        return [str(name) for name in self.runs.columns[2:-3]]
+        return [str(name) for name in self.runs.columns[2 : self.runs.columns.get_loc("distance")]]
 
     def to_frame(self) -> pd.DataFrame:
         """Return a copy of `runs`."""
@@ -100,6 +101,7 @@ class LearntStacks(Tabled):
             parts = ", ".join(f"{name} {row[name] / row['cpi']:.0%}" for name in largest)
             doubt = f"{row['verdict']}: {row['distance']:.0%} of the cycles are expected in the wrong place"
             doubt += f", and no event tells {row['missing']}" if row["missing"] else ""
+            doubt += f"; no {self.core} can count so: {row['doubt']}" if row.get("doubt") else ""
             lines.append(f"{row['run']}: CPI {row['cpi']:.3f}, {parts}; {doubt}")
         return "\n".join([*lines, *([f"and {len(self.runs) - _LINES} more runs"] if len(self.runs) > _LINES else [])])
 
@@ -153,7 +155,10 @@ def shares_in_ways(forest: Forest, part: Completed) -> tuple[NDArray[np.float64]
     The distance is that of every tree in every way: events that were not counted widen it as far as they matter.
     """
     rows, ways = part.x.shape[:2]
-    each = np.array(list(forest.each(part.x.reshape(rows * ways, -1))))
+    flat, names = part.x.reshape(rows * ways, -1), list(forest.outputs)
+    each = np.array(list(forest.each(flat)))
+    if "store forwarding" in names and len(forest.features) == len(NAMES):  # to a load: without loads, there is none
+        each[:, without_loads(flat), names.index("store forwarding")] = 0.0
     wholes = _whole(each)
     shares = (_nearest(wholes).reshape(rows, ways, -1) * part.weight[:, :, None]).sum(axis=1)
     away = 0.5 * np.abs(wholes.reshape(len(each), rows, ways, -1) - shares[None, :, None]).sum(axis=3)

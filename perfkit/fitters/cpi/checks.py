@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 
 from perfkit.fitters.cpi.counts import CpiCounts
+from perfkit.fitters.cpi.solvers import Form
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, spread_of
+from perfkit.names import listed
 from perfkit.samples.events import core_unit, normalise
 
 # The most cycles that one count can cost, by what it counts. Generous: beyond these no machine of today explains it.
@@ -175,6 +177,21 @@ def check_fit(
             "explained less well than random splits make believe."
         )
     return told
+
+
+def forms_apart(parts: Sequence[str], form: Form) -> list[str]:
+    """Return a sentence on parts that the other form of the model puts outside of this form's intervals."""
+    if not parts:
+        return []
+    told = f"the two forms disagree beyond the intervals: of {listed(parts)}. "
+    if form == "ipc":
+        told += (
+            "Noise in the cycles is in this form's regressors, too: it raises the base and flattens penalties, and the "
+            "intervals do not tell. Read the CPI form (form='cpi', in a shell --form cpi) where that one is supported."
+        )
+    else:
+        told += "This form is right unless the instructions themselves are noisy: scaled up, or of another time."
+    return [told]
 
 
 def undetermined(events: Sequence[str], draws: np.ndarray, level: float) -> list[str]:

@@ -20,7 +20,7 @@ from perfkit.fitters.cpi.counts import MOST_MISSING, clocks_among
 from perfkit.fitters.cpi.estimator import Estimator, make_estimator
 from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_pieces, packed, unpacked
 from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack, unexplained
-from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, spread_of
+from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, outside, spread_of
 from perfkit.fitters.cpi.verdict import verdict_of
 from perfkit.names import counted
 from perfkit.results import Tabled, draw, joint_kind, kinds_of, labelled
@@ -356,9 +356,11 @@ class _Group:
         bracket = CpiBracket(bases["ipc"], bases["cpi"], cpi)
         lengths = spread_of(known * np.append(1.0, rates), settings.level) / cpi
         spreads = dict(zip(names, lengths.tolist(), strict=True))
-        outside = (r2.blocked, "machines") if np.isfinite(r2.blocked) else (r2.random, "intervals")
+        kept_out = (r2.blocked, "machines") if np.isfinite(r2.blocked) else (r2.random, "intervals")
         wrong = self._wrong(stack, components / cpi)
-        verdict = verdict_of(*outside, placebo_r2, bracket, spreads, False, wrong, self.total.n)
+        beyond = outside(known * np.append(1.0, rates) / cpi, beside * np.append(1.0, rates) / cpi, settings.level)
+        apart = [name for name, is_ in zip(names, beyond, strict=True) if is_ and self.form == "ipc"]
+        verdict = verdict_of(*kept_out, placebo_r2, bracket, spreads, False, wrong, self.total.n, apart)
         left = [e for e, kept in zip(self.all_events, self.keep[1:-1], strict=True) if not kept]
         facts = {
             "cpi": cpi, "machines": len(self.machines), "intervals": self.total.n, "missing": self.total.missing,

@@ -18,6 +18,7 @@ from perfkit.files import reading
 from perfkit.fitters.cpi.checks import (
     check_counts,
     check_fit,
+    forms_apart,
     impossible_penalties,
     is_sorted,
     same_counters,
@@ -38,6 +39,7 @@ from perfkit.fitters.cpi.validation import (
     blocked_folds,
     cross_validate,
     f_test,
+    outside,
     placebo,
     random_folds,
     spread_of,
@@ -496,6 +498,8 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     told += undetermined(counts.events, known[:, 1:], settings.level)
     names = list(counts.events)
     parts = ["base", *names]
+    apart = _at(parts, outside(known, beside / counts.cpi, settings.level))
+    told += forms_apart(apart, settings.form)
     spreads = dict(zip(parts, spread_of(known, settings.level).tolist(), strict=True))
     return CpiFit(
         settings=settings,
@@ -518,7 +522,9 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         block=block,
         alpha=estimator.alpha,
         warnings=tuple(dict.fromkeys(told)),
-        verdict=_verdict(stack, counts, r2, placebo_r2, bracket, spreads, in_order),
+        verdict=_verdict(
+            stack, counts, r2, placebo_r2, bracket, spreads, in_order, apart if settings.form == "ipc" else []
+        ),
         source=source,
     )
 
@@ -535,14 +541,14 @@ def _used(settings: CpiStack, source: CpiCounts) -> tuple[CpiCounts, list[str]]:
 
 def _verdict(
     stack: np.ndarray, counts: CpiCounts, r2: CpiR2, placebo: float, bracket: CpiBracket, spreads: dict[str, float],
-    in_order: bool,
+    in_order: bool, apart: list[str],
 ) -> CpiVerdict:  # fmt: skip
-    outside = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
+    kept_out = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
     shares = _components(stack, counts)[1:] / counts.cpi
     impossible = impossible_penalties(_at(counts.events, shares > 0), stack[1:][shares > 0])
     unlikely = unlikely_penalties(_at(counts.events, shares > 0.01), stack[1:][shares > 0.01])
     wrong = (len(impossible), len(unlikely), len(same_counters(counts)))
-    return verdict_of(*outside, placebo, bracket, spreads, in_order, wrong, len(counts))
+    return verdict_of(*kept_out, placebo, bracket, spreads, in_order, wrong, len(counts), apart)
 
 
 def _system(settings: CpiStack, counts: CpiCounts, form: Form) -> System:

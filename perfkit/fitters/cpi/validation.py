@@ -11,6 +11,7 @@ from perfkit.fitters.cpi.estimator import Estimator
 from perfkit.fitters.cpi.solvers import Form, System, build_system, r_squared, squared_error, squared_spread, to_stack
 
 _FEWEST_BLOCKS = 10
+_NEAR = 0.005  # of the CPI
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,24 @@ def f_test(r2: float, n: int, k: int) -> tuple[float, float, float]:
         return 0.0, 1.0, adjusted
     F = (r2 / k) / ((1.0 - r2) / free)
     return F, float(fdtrc(k, free, F)), adjusted
+
+
+def outside(draws: np.ndarray, other: np.ndarray, level: float) -> np.ndarray:
+    """Return which parts another form of the model puts outside of this form's bootstrap intervals.
+
+    Parameters
+    ----------
+    draws : (resamples, parts) float
+        Of this form, over the CPI.
+    other : (parts,) float
+        What the other form says of the same parts, over the CPI.
+    level : float
+        Coverage of the intervals; what is less than `_NEAR` of the CPI beyond an end is not outside.
+    """
+    if not len(draws):
+        return np.zeros(len(other), dtype=bool)
+    low, high = np.nanquantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return np.asarray(np.isfinite(other) & ((other < low - _NEAR) | (other > high + _NEAR)))
 
 
 def spread_of(draws: np.ndarray, level: float) -> np.ndarray:

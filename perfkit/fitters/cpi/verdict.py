@@ -1,12 +1,12 @@
 """Whether data support a CPI stack, in a word and with the reasons."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from perfkit.fitters.cpi.validation import CpiBracket
-from perfkit.names import counted
+from perfkit.names import counted, listed
 
 FEWEST = (
     20  # intervals of a supported stack: two for each block of the least bootstrap (perfkit.fitters.cpi.validation)
@@ -38,11 +38,13 @@ def verdict_of(
     in_order: bool,
     wrong: tuple[int, int, int],
     intervals: int = FEWEST,
+    apart: Sequence[str] = (),
 ) -> CpiVerdict:
     """Judge by what the events explain beyond the placebo, by how well the base is known, and by the penalties.
 
     ``outside`` is the R2 on what was kept out, and ``split`` what that was: phases, intervals or machines. ``spreads``
-    are the lengths of the bootstrap intervals of the base and of each event, over the CPI.
+    are the lengths of the bootstrap intervals of the base and of each event, over the CPI. ``apart`` are the parts of a
+    stack in the IPC form that the CPI form puts outside of their intervals: those intervals are not to be believed.
 
     The thresholds are a judgement: half (a fifth) of what the placebo leaves must be explained in phases kept out, the
     two bases must agree to a tenth (a quarter) of the CPI, and the base's interval must be shorter than a fifth (half)
@@ -62,6 +64,8 @@ def verdict_of(
     if base_spread > 0.2:
         reasons.append(f"the bootstrap interval of the base is {base_spread:.0%} of the CPI long")
     wide = {name: spread for name, spread in spreads.items() if name != "base" and spread > 0.2}
+    if apart:
+        reasons.append(f"the CPI form puts {listed(apart)} outside of the intervals that are given here")
     if wide:
         lengths = ", of ".join(f"{name} {spread:.0%}" for name, spread in wide.items())
         reasons.append(f"the bootstrap interval is longer than a fifth of the CPI: of {lengths} of it")
@@ -75,7 +79,7 @@ def verdict_of(
         reasons.append(f"{unlikely} of the penalties are more than cores of today show")
     if twice:
         reasons.append(f"the same thing is counted under two names by {counted(twice, 'pairs')} of events")
-    sound = intervals >= FEWEST and not (wide or in_order or impossible or unlikely or twice)
+    sound = intervals >= FEWEST and not (wide or apart or in_order or impossible or unlikely or twice)
     if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and sound:
         return CpiVerdict("supported", tuple(reasons))
     if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:

@@ -305,7 +305,9 @@ def test_a_cold_study_times_what_was_flushed():
 
 @pytest.mark.parametrize(
     "body",
-    ["WORK; PK_END;", "PK_BEGIN; WORK;", "PK_END; WORK; PK_BEGIN;", "if (step % 2) PK_BEGIN; WORK; PK_END;"],
+    ["WORK; PK_END;", "PK_BEGIN; WORK;", "PK_END; WORK; PK_BEGIN;", "if (step % 2) PK_BEGIN; WORK; PK_END;",
+     "PK_BEGIN; WORK; if (step % 2) PK_END;", "PK_BEGIN; WORK; PK_BEGIN; WORK; PK_END; PK_END;",
+     "PK_BEGIN; WORK; PK_END; WORK; PK_END;"],
 )  # fmt: skip
 def test_marks_that_do_not_come_in_pairs_fail_the_row(body):
     """An end alone was 115 million million cycles, settled; a beginning alone timed the whole region."""
@@ -334,7 +336,10 @@ def test_programs_whose_region_is_not_in_pairs_or_without_a_main_fail(tmp_path):
 
 
 def test_what_marks_take_is_not_in_the_figure():
-    """Chains of 3 cycles per multiplication (5 on small cores) between marks, from one on: within 3 cycles."""
+    """Chains of 3 cycles per multiplication (5 on small cores) between marks: within 3 cycles and a thousandth.
+
+    What marks take is some cycles, whatever they enclose; the clock's rate is known to a thousandth or two.
+    """
     kernel = """
 #define TEXT(x) #x
 #define TIMES(n) ".rept " TEXT(n) "\\n\\timul %0, %0\\n\\t.endr"
@@ -350,7 +355,10 @@ PK_REGION {
     times = 1 + table["TWICE"]
     link = 3 if table["cycles"].max() < 8000 else 5
     off = (table["cycles"] / times - link * table["N"]).abs()
-    assert off.max() <= 3, off[off > 3].to_string() + table[["N", "BEFORE", "TWICE", "cycles", "quiet"]].to_string()
+    most = 3 + link * table["N"] / 1000
+    assert (off <= most).all(), (
+        off[off > most].to_string() + table[["N", "BEFORE", "TWICE", "cycles", "quiet"]].to_string()
+    )
     assert (table["cycles_low"].dropna() <= table["cycles"] - 2).all()
 
 

@@ -147,16 +147,17 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
         flush(own_flush, pk);
     }
     pk->ticks = 0;
-    pk->marked = 0;
+    pk->begins = pk->marked = 0;
     pk->begun = 0;
     mark before = mark_before();
     double count = counter >= 0 ? event_begins(counter) : 0;
     uint64_t begin_ns = nanoseconds(), begin = ticks_before();
     run(pk);
     uint64_t ticks = ticks_after() - begin, took_ns = nanoseconds() - begin_ns;
+    __asm__ volatile("cld" : : : "cc"); /* a region of assembly may have set the direction of strings */
     out->event = counter >= 0 ? event_ends(counter, count) / (double)steps : 0.0 / 0.0;
     mark after = mark_after();
-    out->unpaired = pk->ticks > ticks;
+    out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
     if (fenced && !pk->marked) {
@@ -278,7 +279,7 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
             pk->reports = 0;
             once(what->run, what->own_flush, pk, what->warmup, what->cold, what->counter, &one);
         }
-        if (pk->begun || one.unpaired) *fault = "PK_BEGIN and PK_END do not come in pairs: each execution must begin what it ends, and end what it begins";
+        if (one.unpaired) *fault = "PK_BEGIN and PK_END do not come in pairs: each execution must begin what it ends, and end what it begins";
         if (**fault) return tried;
         tried++;
         double whole = one.ns * (double)pk->steps;

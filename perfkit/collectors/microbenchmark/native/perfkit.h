@@ -16,7 +16,7 @@ typedef struct pk_context {
     int threads;
     uint64_t begun;      /* PK_BEGIN ... PK_END inside a region: only what lies between is timed */
     uint64_t ticks;
-    long marked;
+    long begins, marked;
     int reports;
     struct { char name[PK_REPORT_NAME]; double value; } report[PK_REPORTS];
     char lost[PK_REPORT_NAME + 16];       /* a report that has no room */
@@ -71,7 +71,7 @@ static inline uint64_t pk_now(void) {
     __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(low), "=d"(high) : : "memory");
     return low | (uint64_t)high << 32;
 }
-#define PK_BEGIN (pk->begun = pk_now())
+#define PK_BEGIN (pk->begins++, pk->begun = pk_now())
 #define PK_END (pk->ticks += pk_now() - pk->begun, pk->begun = 0, pk->marked++) /* without a beginning: since the machine's start */
 
 /* A figure of the kernel's own, e.g. the bytes it moved: becomes a column. */
