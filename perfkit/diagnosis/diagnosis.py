@@ -299,13 +299,13 @@ class Diagnosis(Summarised):
             return (
                 f"calls of {per_call:,.0f} cycles are so short that they may overlap in the program, by up to "
                 f"{self.overlap:.0%}, and they were timed and recorded one behind the other, without what their caller "
-                f"does between them (the model is {words.beside(self.apart)} that); ask about the caller (-f)"
+                f"does between them (the model is {words.lies(self.apart)} that); ask about the caller (-f)"
             )
         crowded = self.measured.taken_off and self.measured.waited > _CROWDED and self.measured.kernel < _KERNEL
         if crowded and _NEVER < self.apart < -words.FAR:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time; it is taken off the "
-                f"measured cycles, but they also shared caches and memory (the model is {words.beside(self.apart)} "
+                f"measured cycles, but they also shared caches and memory (the model is {words.lies(self.apart)} "
                 "them); measure again when the machine is quiet"
             )
         alone = self.measured.cycles * (1.0 if self.measured.taken_off else 1 - self.measured.waited)
@@ -314,7 +314,7 @@ class Diagnosis(Summarised):
         if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not is_alone:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "
-                f"timed, and the measured cycles hold that, so that the model is {words.beside(self.apart)} "
+                f"timed, and the measured cycles hold that, so that the model is {words.lies(self.apart)} "
                 "them; measure again when the machine is quiet"
             )
         quick, typical = (self.result.cycles / each - 1 for each in (self.measured.cycles, self.measured.typical))
@@ -323,7 +323,7 @@ class Diagnosis(Summarised):
         low, high, runs = self.measured.cycles, self.measured.high, self.measured.runs
         return (
             f"the same calls took {low:,.0f} to {high:,.0f} cycles in {runs} runs, so that the model is "
-            f"{words.beside(quick)} the quickest and {words.beside(typical)} the median: something else runs on this "
+            f"{words.lies(quick)} the quickest and {words.lies(typical)} the median: something else runs on this "
             "machine; measure again when it is quiet"
         )
 
@@ -352,9 +352,7 @@ class Diagnosis(Summarised):
         elif self.uncertain:
             told.append(f"uncertain: {self.uncertain}")
         elif self.is_far and self.apart is not None:
-            told.append(
-                f"the model is {words.beside(self.apart)} the measured time{self._faulted}: do not rely on this"
-            )
+            told.append(f"the model is {words.lies(self.apart)} the measured time{self._faulted}: do not rely on this")
         hottest = self.candidates[0] if self.candidates else None
         if hottest is not None and hottest.share and _unsure(hottest):
             told.append("hardly any samples were taken: this may not be where the time goes")

@@ -137,6 +137,6 @@ def _found(resource: str) -> tuple[str, str]:
     raise AssertionError(resource)
 
 
-def beside(apart: float) -> str:
+def lies(apart: float) -> str:
     """Say where a figure lies beside another, from their ratio less one: 68% below (-0.68), 5% above (0.05)."""
     return f"{abs(apart):.0%} {'below' if apart < 0 else 'above'}"
