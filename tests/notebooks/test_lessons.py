@@ -13,7 +13,7 @@ import pytest
 
 import perfkit as pk
 from tests.notebooks.test_notebooks import FOLDER
-from tests.widgets.test_your_dump import dump_of, upload
+from tests.notebooks.uploads import dump_of, upload
 
 
 def run_cells(path: str, chosen: list[str], names: dict[str, Any]) -> list[Any]:

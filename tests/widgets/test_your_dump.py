@@ -1,28 +1,10 @@
 """YourDump without a browser: what is told once files were given."""
 
-import datetime
 from pathlib import Path
 
 import perfkit as pk
 from perfkit_widgets import YourDump
-
-
-def upload(view: YourDump, *files: tuple[str, str]) -> None:
-    """Give files by name and text, as the browser does."""
-    now = datetime.datetime.now(tz=datetime.UTC)
-    view.upload.value = tuple(
-        {"name": name, "type": "", "size": len(text), "last_modified": now, "content": memoryview(text.encode())}
-        for name, text in files
-    )
-
-
-def dump_of(cpi: float) -> str:
-    rows = [(i, 1_000_000 * i, int(1_000_000 * i / cpi)) for i in range(1, 9)]
-    return "# started on Thu Nov 26 10:00:00 2026\n\n" + "".join(
-        f"     {i}.000100200,{count},,{event},1000000000,100.00,,\n"
-        for i, cycles, instructions in rows
-        for event, count in (("cycles", cycles), ("instructions", instructions), ("branch-misses", cycles % 777_777))
-    )
+from tests.notebooks.uploads import dump_of, upload
 
 
 def test_after_an_upload_it_says_that_what_stands_below_is_of_something_else():
