@@ -194,7 +194,8 @@ def _functions(thing):
     """A function, or those of a class or module, properties' among them, that perfkit defines and may be called."""
     if not inspect.isclass(thing) and not inspect.ismodule(thing):
         return [thing] if inspect.isfunction(thing) else []
-    found = [inspect.getattr_static(thing, name) for name in dir(thing) if not name.startswith("_")]
+    get = getattr if inspect.ismodule(thing) else inspect.getattr_static  # a module may load its names late
+    found = [get(thing, name) for name in dir(thing) if not name.startswith("_")]
     bare = [
         getattr(each, "fget", None) or getattr(each, "func", None) or getattr(each, "__func__", each) for each in found
     ]
