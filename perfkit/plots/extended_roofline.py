@@ -45,6 +45,7 @@ DASHES: dict[str, Any] = {
 MARKS = "sD^v<>"
 _BUFFERS = ("rs", "rob", "lb", "sb", "lfb")
 GREY = "#808080"
+UNNAMED = {"color": "#5F5F5F", "linestyle": "-", "linewidth": 0.8}  # of roofs that the legend only counts
 TYPE_NAMES = {"A": "additions", "M": "multiplications", "D": "divisions", "F": "fused multiply-adds"}
 
 
@@ -106,9 +107,7 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: i
         if roof not in named:
             label = f"{counted(len(others), 'more roofs')} ({others[0].distance:.2f} to {others[-1].distance:.2f})"
             label = label if roof is others[-1] else ""
-            ax.plot(
-                x, roof.at(x), color=GREY, linestyle=DASHES[roof.kind], linewidth=0.6, zorder=1, label=label or None
-            )
+            ax.plot(x, roof.at(x), **UNNAMED, zorder=1, label=label or None)
             continue
         ax.plot(
             x,

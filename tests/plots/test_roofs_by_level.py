@@ -9,7 +9,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import SettingError
-from perfkit.plots.extended_roofline import COLOURS, GREY, STALL_COLOURS, TYPE_COLOURS
+from perfkit.plots.extended_roofline import COLOURS, STALL_COLOURS, TYPE_COLOURS, UNNAMED
 from perfkit.plots.roofs_by_level import host_gid, host_titles, level_titles, plot_levels, write_picture
 
 mpl.use("Agg")
@@ -28,7 +28,7 @@ def test_roofs_that_the_legend_does_not_name_are_counted_there(rooflines):
     ax = roofline.plot(labels=3)
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     thin = [line for line in ax.lines if line.get_linewidth() < 1]
-    assert {line.get_color() for line in thin} == {GREY}
+    assert {line.get_color() for line in thin} == {UNNAMED["color"]}
     assert len(ax.lines) == len(roofline.roofs) + 1
     more = next(text for text in texts if "more roof" in text)
     assert more.startswith(f"{len(thin)} more roof")
