@@ -2,7 +2,7 @@
 // click, or the arrow keys, choose a node. Places (x in leaves, y in levels) and texts come from Python. A tree that is
 // larger than its frame is folded: the way to the chosen node with what branches off, and what is just below it.
 const NS = "http://www.w3.org/2000/svg";
-const LINE = 15, GAP_LEAVES = 8, GAP_LEVELS = 46, LEAST_GAP = 16;
+const LINE = 15, GAP_LEAVES = 8, GAP_LEVELS = 46, LEAST_GAP = 10;
 const HIGHEST = 760, BELOW = 2; // pixels of the frame (tree_view.css); levels below the chosen node
 
 function make(name, attributes, parent) {
@@ -67,14 +67,15 @@ function render({ model, el }) {
     if (!nodes.length) return;
     const ruler = document.createElement("canvas").getContext("2d");
     ruler.font = `600 12px ${getComputedStyle(box).getPropertyValue("--jp-ui-font-family") || "sans-serif"}`;
-    const W = Math.max(96, ...nodes.flatMap((n) => n.lines.map((line) => ruler.measureText(line).width + 10)));
+    const W = Math.max(96, ...nodes.flatMap((n) => n.lines.map((line) => ruler.measureText(line).width + 8)));
     const H = LINE * Math.max(...nodes.map((n) => n.lines.length)) + 8;
     const across = (levels, gap) => levels * (W + gap) - gap + 12, down = (leaves) => leaves * (H + GAP_LEAVES) + 4;
     const whole = placed(nodes, nodes.map(() => true));
     // In a saved page no kernel answers a click, so that nothing could be unfolded: the frame scrolls.
     const saved = document.querySelector('script[type="application/vnd.jupyter.widget-state+json"]');
     const fits = saved || across(whole.levels, LEAST_GAP) <= box.clientWidth && down(whole.leaves) <= HIGHEST;
-    const shown = fits ? nodes.map(() => true) : unfolded(nodes, Math.max(chosen, 0), BELOW);
+    const start = Math.max(chosen, 0), room = across(nodes[start].y + 1 + BELOW, LEAST_GAP) <= box.clientWidth;
+    const shown = fits ? nodes.map(() => true) : unfolded(nodes, start, room ? BELOW : BELOW - 1);
     const { places, leaves, levels } = fits ? whole : placed(nodes, shown);
     const gap = Math.min(Math.max((box.clientWidth - 12 - levels * W) / (levels - 1 || 1), LEAST_GAP), GAP_LEVELS);
     const width = across(levels, gap), height = down(leaves);
