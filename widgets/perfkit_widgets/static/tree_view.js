@@ -2,8 +2,8 @@
 // click, or the arrow keys, choose a node. Places (x in leaves, y in levels) and texts come from Python. A tree that is
 // larger than its frame is folded: the way to the chosen node with what branches off, and what is just below it.
 const NS = "http://www.w3.org/2000/svg";
-const LINE = 15, GAP_LEAVES = 8, GAP_LEVELS = 46, LEAST_GAP = 10;
-const HIGHEST = 760, BELOW = 2; // pixels of the frame (tree_view.css); levels below the chosen node
+const LINE = 15, GAP_LEAVES = 8, GAP_LEVELS = 46, LEAST_GAP = 14;
+const HIGHEST = 760, SMALLER = 1.1; // pixels of the frame (tree_view.css); by what a tree may be drawn smaller
 
 function make(name, attributes, parent) {
   const element = document.createElementNS(NS, name);
@@ -67,19 +67,23 @@ function render({ model, el }) {
     if (!nodes.length) return;
     const ruler = document.createElement("canvas").getContext("2d");
     ruler.font = `600 12px ${getComputedStyle(box).getPropertyValue("--jp-ui-font-family") || "sans-serif"}`;
-    const W = Math.max(96, ...nodes.flatMap((n) => n.lines.map((line) => ruler.measureText(line).width + 8)));
+    const W = Math.max(96, ...nodes.flatMap((n) => n.lines.map((line) => ruler.measureText(line).width + 12)));
     const H = LINE * Math.max(...nodes.map((n) => n.lines.length)) + 8;
     const across = (levels, gap) => levels * (W + gap) - gap + 12, down = (leaves) => leaves * (H + GAP_LEAVES) + 4;
     const whole = placed(nodes, nodes.map(() => true));
     // In a saved page no kernel answers a click, so that nothing could be unfolded: the frame scrolls.
     const saved = document.querySelector('script[type="application/vnd.jupyter.widget-state+json"]');
     const fits = saved || across(whole.levels, LEAST_GAP) <= box.clientWidth && down(whole.leaves) <= HIGHEST;
-    const start = Math.max(chosen, 0), room = across(nodes[start].y + 1 + BELOW, LEAST_GAP) <= box.clientWidth;
-    const shown = fits ? nodes.map(() => true) : unfolded(nodes, start, room ? BELOW : BELOW - 1);
+    const start = Math.max(chosen, 0), room = across(nodes[start].y + 3, LEAST_GAP) <= SMALLER * box.clientWidth;
+    const shown = fits ? nodes.map(() => true) : unfolded(nodes, start, room || start > 0 ? 2 : 1);
     const { places, leaves, levels } = fits ? whole : placed(nodes, shown);
     const gap = Math.min(Math.max((box.clientWidth - 12 - levels * W) / (levels - 1 || 1), LEAST_GAP), GAP_LEVELS);
     const width = across(levels, gap), height = down(leaves);
-    const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "pk-tree-svg" }, box);
+    // A little too wide is drawn a little smaller; more than that scrolls.
+    const scale = width > box.clientWidth && width <= SMALLER * box.clientWidth ? box.clientWidth / width : 1;
+    const svg = make("svg", {
+      viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale, class: "pk-tree-svg",
+    }, box);
     const middle = (i) => [6 + places[i].y * (W + gap) + W / 2, 4 + places[i].x * (H + GAP_LEAVES) + H / 2];
     const onPath = new Set();
     for (let i = chosen; i >= 0; i = nodes[i].parent) onPath.add(i);
@@ -111,19 +115,19 @@ function render({ model, el }) {
         }, group);
         text.textContent = line;
       });
-      const below = hidden(nodes, shown, index);
-      if (below) {
+      const folded = hidden(nodes, shown, index);
+      if (folded) {
         const more = make("text", { x: x + W / 2 - 4, y: y + H / 2 - 4, class: "pk-more", fill: node.dark ? "white" : "black" }, group);
-        more.textContent = `+${below}`;
+        more.textContent = `+${folded}`;
       }
-      make("title", {}, group).textContent = node.title + (below ? `; a click unfolds ${below} nodes below` : "");
+      make("title", {}, group).textContent = node.title + (folded ? `; a click unfolds nodes below (${folded})` : "");
       group.addEventListener("click", () => choose(index));
     });
     // The chosen node is in view, with what is below it.
     if (chosen >= 0 && chosen < nodes.length) {
-      const [x, y] = middle(chosen);
-      if (width > box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
-      if (height > box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
+      const [x, y] = middle(chosen).map((at) => at * scale);
+      if (width * scale > box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
+      if (height * scale > box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
     }
   };
 
