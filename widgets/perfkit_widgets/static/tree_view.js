@@ -157,8 +157,15 @@ function render({ model, el }) {
   box.addEventListener("keydown", key);
   model.on("change:nodes change:selected", draw);
   draw();
-  requestAnimationFrame(draw); // once more when the place has its width
+  let across = box.clientWidth;
+  const resized = new ResizeObserver(() => { // also when the place first has its width
+    if (box.clientWidth === across) return;
+    across = box.clientWidth;
+    requestAnimationFrame(draw);
+  });
+  resized.observe(box);
   return () => {
+    resized.disconnect();
     box.removeEventListener("keydown", key);
     model.off("change:nodes change:selected", draw);
   };
