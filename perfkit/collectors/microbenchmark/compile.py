@@ -208,9 +208,11 @@ def _compile_words(batch: Batch) -> list[str]:
     extra = toolchain.vectorization_flags(batch.compiler) if "vectorization" in study.static else []
     flags = [word for word in shlex.split(batch.flags) if not word.startswith("-l")]
     flags = _from_folder(flags, study.folder)
+    # What stands in quotes is looked for beside the kernel first, as a compiler does: its text is compiled elsewhere.
+    beside = ["-iquote", study.folder] if study.folder else []
     folders = [f"-I{Path(study.folder, name)}" for name in study.include]
     folders += [f"-I{study.folder}"] if study.folder else []
-    return [batch.compiler, *_SHARED, *flags, *extra, *folders, "-idirafter", str(NATIVE)]
+    return [batch.compiler, *_SHARED, *beside, *flags, *extra, *folders, "-idirafter", str(NATIVE)]
 
 
 def _from_folder(flags: Sequence[str], folder: str) -> list[str]:

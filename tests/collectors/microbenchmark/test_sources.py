@@ -46,6 +46,19 @@ def test_a_dimension_that_nothing_mentions_is_told(tmp_path):
     assert idle_dimensions(lines, []) == []
 
 
+@pytest.mark.parametrize("given", [{"include": ["inc"]}, {"flags": ["-O1 -Iinc"]}])
+def test_a_header_beside_the_kernel_comes_before_those_of_other_folders(tmp_path, given):
+    """As every compiler has it for a name in quotes; in angle brackets the folders that were named come first."""
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "which.h").write_text("#define WHERE beside_the_kernel\n")
+    (tmp_path / "inc" / "which.h").write_text("#define WHERE in_the_folder\n")
+    for quoted, told in (('"which.h"', "beside_the_kernel"), ("<which.h>", "in_the_folder")):
+        study = Study(f"#include {quoted}\nPK_REGION {{ long n = WHERE; PK_KEEP(n); }}", folder=str(tmp_path), **given)
+        todo = [(one, f"k{quoted[0]}") for one in study.configurations()]
+        (built,) = (found for batch in batches_of(study, todo, 1) for found in compile_batch(batch, tmp_path / told))
+        assert told in built.message
+
+
 def test_a_compiler_beside_the_study_file(tmp_path):
     """Its path begins at the file's folder; another script of that name is another compiler, whatever it wraps."""
     wrapper = tmp_path / "own cc"
