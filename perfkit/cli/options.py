@@ -4,6 +4,7 @@ import math
 import os
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -288,21 +289,15 @@ Function = Annotated[
 FunctionB = Annotated[
     str, typer.Option("--function-b", metavar="NAME", callback=plain, help="This function of B instead.")
 ]
+_after_dashes = partial(typer.Argument, metavar="[-- ARGUMENT...]", show_default=False)
 Words = Annotated[
     list[str],
-    typer.Argument(
-        metavar="[-- ARGUMENT...]",
-        help="What a program or function is called with: a program's words; numbers and arrays: 1000 2.0 'f8[1000]'.",
-        show_default=False,
+    _after_dashes(
+        help="What a program or function is called with: a program's words; numbers and arrays: 1000 2.0 'f8[1000]'."
     ),
 ]
 CallWords = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="[-- ARGUMENT...]",
-        help="What the function is called with, numbers and arrays: 1000 2.0 'f8[1000]'.",
-        show_default=False,
-    ),
+    list[str], _after_dashes(help="What the function is called with, numbers and arrays: 1000 2.0 'f8[1000]'.")
 ]
 Arguments = Annotated[
     str, typer.Option("--arguments", metavar="TEXT", callback=plain, help="The arguments as one text, not after --.")

@@ -460,7 +460,7 @@ class Study(Strict):
             del parts["executions"]
         if (
             self.cache == "cold" and self.steps is None
-        ):  # rows of many executions per flush, as once by default, are others
+        ):  # rows of many executions per flush, once the default, are others
             parts["steps"] = 1
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -78,24 +78,24 @@ PK_LOOP(pk_clock_width, PK_WIDTH / 64,
                    "add %1, %%r10\n\tadd %1, %%r11\n\t"),
         , "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11")
 
+static inline int pk_clock_by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
 /* Of a counter that advances in steps (26 ticks in a guest of a Zen 5) the least reading is a step less than a usual one,
    and would make all chains, and so every figure, a third of a per cent too short: the mean of the middle half of
    readings that begin at every part of a step. */
-static inline int pk_clock_by_ticks(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
 static inline uint64_t pk_clock_overhead(void) {
-    uint64_t found[512], sum = 0;
+    double found[512], sum = 0;
     for (uint64_t k = 0; k < 512; k++) {
         uint64_t turns = k % 127 + 1;
         __asm__ volatile("1:\n\tdec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
         uint64_t from = pk_clock_begin();
-        found[k] = pk_clock_end() - from;
+        found[k] = (double)(pk_clock_end() - from);
     }
-    qsort(found, 512, sizeof *found, pk_clock_by_ticks);
+    qsort(found, 512, sizeof *found, pk_clock_by_value);
     for (int k = 128; k < 384; k++) sum += found[k];
-    return (sum + 128) / 256;
+    return (uint64_t)(sum / 256 + 0.5);
 }
 /* The probes lie next to what is measured: a neighbour comes and goes faster than the clock rate changes. */
 static inline void pk_clock_before(const pk_clock *clock, pk_reading *out) {
@@ -109,10 +109,6 @@ static inline void pk_clock_after(const pk_clock *clock, pk_reading *out) {
     out->chain = pk_clock_multiplications(clock->overhead);
 }
 
-static inline int pk_clock_by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 /* Remember a width that was read with the turns of a quiet core; the 2nd percentile of the last ones is quiet's. */
 static inline void pk_clock_learn(pk_clock *clock, double width) {
     clock->width[clock->next] = width;

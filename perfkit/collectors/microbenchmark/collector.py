@@ -236,7 +236,7 @@ class Microbenchmark:
                 metadata = metadata_of(study, state)
                 check_origin(folder, metadata, here=self.cluster is None and not self.spread)
                 write_whole(folder / "study.yaml", study.to_yaml())
-                write_whole(folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
+                _keep(folder, metadata)
                 for reason in state.refused.values():
                     warnings.warn(f"machine state: {reason}", PerfkitWarning, stacklevel=3)
                 if self.retry:
@@ -292,7 +292,7 @@ class Microbenchmark:
             "configurations": len(space), "measured": len(seen), "predicted": len(found), "metric": metric,
             "wanted_error": self.error, "error_estimate": None if math.isnan(design.estimate) else design.estimate,
         }  # fmt: skip
-        write_whole(store.folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
+        _keep(store.folder, metadata)
         said = f"is estimated at {design.estimate:.1%} or less"
         if math.isnan(design.estimate):
             said = "is not known: too few were predicted before they were measured"
@@ -336,7 +336,7 @@ class Microbenchmark:
                     "header does, its rows repeat one measurement", name,
                 )  # fmt: skip
             metadata["files"] |= files
-            write_whole(folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
+            _keep(folder, metadata)
         done = [before]
 
         def say(what: str) -> None:
@@ -403,6 +403,10 @@ class Microbenchmark:
             self.progress(done, total, what)
 
 
+def _keep(folder: Path, metadata: dict[str, Any]) -> None:
+    write_whole(folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
+
+
 def _add(store: Store, metadata: dict[str, Any], record: dict[str, Any]) -> None:
     """Store a row that was compiled elsewhere, and the state of the files that it was made of.
 
@@ -420,7 +424,7 @@ def _add(store: Store, metadata: dict[str, Any], record: dict[str, Any]) -> None
             )
     if files.keys() - metadata["files"].keys():
         metadata["files"] |= files
-        write_whole(store.folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
+        _keep(store.folder, metadata)
     store.add(record)
 
 

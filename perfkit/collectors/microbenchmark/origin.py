@@ -1,6 +1,5 @@
 """Where a study's rows come from: the metadata of its folder, and what must not change while it is gone on with."""
 
-import hashlib
 import json
 import warnings
 from collections.abc import Mapping
@@ -36,7 +35,7 @@ def metadata_of(study: Study, state: MachineState) -> dict[str, Any]:
 
 def _edition(compiler: str) -> str:
     """Return a hash of a compiler that is named by its path: a script around another has that one's version."""
-    return f" ({hashlib.sha256(Path(compiler).read_bytes()).hexdigest()[:12]})" if "/" in compiler else ""
+    return f" ({hash_of(compiler)[:12]})" if "/" in compiler else ""
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class Explanation(Tabled):
         counted, or where the counts cannot be those of such a core (`doubts`).
         """
         rows = self.of(run)
-        if (self.doubts["run"] == run).any():
+        if self._doubted(run):
             return CANNOT_TELL
         silent = rows.loc[rows["status"] == CANNOT_TELL, "resource"]
         wanted = self.next_events[self.next_events["run"] == run].drop_duplicates("resource")
@@ -152,7 +152,7 @@ class Explanation(Tabled):
         """Say in words what holds a run back, by which evidence, and what would decide."""
         rows, answer = self.of(run), self.answer(run)
         lines = [self._sentence(run)]
-        lines += [f"impossible on {self.core}: {told}" for told in self.doubts.loc[self.doubts["run"] == run, "doubt"]]
+        lines += [f"impossible on {self.core}: {told}" for told in self._doubted(run)]
         lines += [
             f"{row.resource}: {row.probability:.0%}, {row.evidence or 'no share of capacity stands out'}"
             + (" (uncertain: it depends on events that were not counted)" if row.status == UNCERTAIN else "")
@@ -163,7 +163,7 @@ class Explanation(Tabled):
             lines.append(f"cannot tell, no event counts them: {', '.join(silent)}")
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         nxt = nxt if answer == CANNOT_TELL else nxt[nxt["gain"] > _TELLING]
-        nxt = nxt[:0] if (self.doubts["run"] == run).any() else nxt
+        nxt = nxt[:0] if self._doubted(run) else nxt
         lines += [f"measure next: {row.names} ({_would_tell(row)})" for row in nxt.head(3).itertuples()]
         lines += self.remarks.loc[self.remarks["run"] == run, "remark"].tolist()
         lines += [
@@ -177,11 +177,15 @@ class Explanation(Tabled):
         """Draw the probabilities of each run's likeliest classes; return the axes."""
         return draw("bottlenecks:plot_explanation", self, ax=ax)
 
+    def _doubted(self, run: str) -> list[str]:
+        """Return why a run's counts cannot be those of such a core."""
+        found: list[str] = self.doubts.loc[self.doubts["run"] == run, "doubt"].tolist()
+        return found
+
     def _sentence(self, run: str) -> str:
         rows, answer = self.of(run), self.answer(run)
         first = rows.iloc[0]
-        if (self.doubts["run"] == run).any():
-            told = self.doubts.loc[self.doubts["run"] == run, "doubt"].tolist()
+        if told := self._doubted(run):
             return f"{run}: cannot tell (no {self.core} can count so: {listed(told, 1)})"
         if answer != CANNOT_TELL and first["speedup"] == 0.0:  # `perfkit.fitters.bottlenecks.features.unhelpful`
             return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
