@@ -34,7 +34,7 @@ FORMATS = {
     "samples": "perfkit.samples.table:Samples.from_parquet",
     "csv": "pandas:read_csv",
     "study": "perfkit.study.runs:StudyRuns.from_parquet",
-    "parquet": "pandas:read_parquet",
+    "parquet": "perfkit.files:data_frame",
     "trace": "perfkit.trace.trace:Trace.load",
     "truth": "perfkit.simulators.pmu.truth:Truth.from_parquet",
     "noise": "perfkit.diagnosis.noise_result:NoiseResult.load",

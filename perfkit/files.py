@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import zipfile
 
     import numpy as np
+    import pandas as pd
+    import pyarrow as pa
 
 _T = TypeVar("_T")
 LARGEST_TEXT = 64 << 20  # of a member or file of JSON, TOML or YAML that perfkit takes apart as a whole
@@ -434,8 +436,22 @@ def array_of(
         return np.frombuffer(data, dtype=kind, offset=file.tell()).reshape(shape).copy()
 
 
-def arrow_table(source: Any) -> Any:
-    """Return the parquet file at a path (or in a file object) as an Arrow table that is sound throughout.
+def arrow_buffer(data: bytes | memoryview) -> "pa.Buffer":
+    """Return a copy of bytes in memory of Arrow's own.
+
+    Arrow's threads hold what they read for a moment longer than the call takes. If it is Python's, they let it go by
+    Python's lock, and a process that is ending by then is aborted, or waits for ever.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    own = pa.allocate_buffer(len(data))
+    np.frombuffer(own, dtype="uint8")[:] = np.frombuffer(data, dtype="uint8")
+    return own
+
+
+def arrow_table(source: "str | Path | pa.Buffer") -> Any:
+    """Return the parquet file at a path (or in a buffer of Arrow's) as an Arrow table that is sound throughout.
 
     Arrow trusts what a file claims: a damaged one can hold offsets and indices that later crash the process.
 
@@ -449,6 +465,20 @@ def arrow_table(source: Any) -> Any:
     table = pq.ParquetFile(source).read()
     table.validate(full=True)
     return table
+
+
+def data_frame(path: str | Path) -> "pd.DataFrame":
+    """Return a parquet file's table as a data frame.
+
+    Arrow opens the file: pandas would give it an open file of Python's (see `arrow_buffer`).
+
+    Raises
+    ------
+    ValueError, OSError
+        Arrow's own: the file is no parquet, damaged, or not there.
+    """
+    frame: pd.DataFrame = arrow_table(path).to_pandas()
+    return frame
 
 
 def whole_text(path: str | Path, what: str) -> str:

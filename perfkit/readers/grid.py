@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from perfkit.errors import FormatError
+from perfkit.files import arrow_buffer
 from perfkit.names import counted
 from perfkit.readers.numbers import BLANKS, DRESSED, NUMBER_PATTERN, SCALES, SPACES, Token, settle
 from perfkit.readers.report import Report, quoted
@@ -276,7 +277,7 @@ def _matrix(data: bytes, begin: int, n_lines: int, header: Header, order: np.nda
         rows = parse_numbers(text, ord(header.delimiter), np.argsort(order), out)
         if rows >= 0:  # empty lines are no rows
             return out if rows == n_lines else np.ascontiguousarray(out[:, :rows])
-    table = _arrow(pa.py_buffer(data).slice(begin), header)
+    table = _arrow(memoryview(data)[begin:], header)
     if table is None or not all(is_number(c) for c in table.columns):
         return None
     return np.array([as_float(table.column(int(i))) for i in order])
@@ -292,21 +293,21 @@ def _columns(body: bytes | memoryview, header: Header) -> tuple[Column, ...] | N
     Arrow takes every point for a decimal one. Beside numbers that it cannot read (``1.234.567``, ``1,5``), and
     where all points of cycles may group digits, columns with points are kept as they are written.
     """
-    table = _arrow(pa.py_buffer(body), header)
+    table = _arrow(body, header)
     if table is None:
         return None
     pointed = {name: pa.string() for name, c in zip(table.column_names, table.columns, strict=True) if is_floating(c)}
     foreign = (as_text(c.slice(0, _LOOKED_AT)) for c in table.columns if not is_number(c))
     odd = any(any(c and not c.isdigit() for c in cells) and _mostly_numbers(cells) for cells in foreign)
     if pointed and (odd or _perhaps_grouped(bytes(body[: 1 << 16]).decode("utf-8", errors="replace"), header)):
-        table = _arrow(pa.py_buffer(body), header, pointed)
+        table = _arrow(body, header, pointed)
     return None if table is None else tuple(table.columns)
 
 
-def _arrow(text: pa.Buffer, header: Header, types: dict[str, pa.DataType] | None = None) -> pa.Table | None:
+def _arrow(text: bytes | memoryview, header: Header, types: dict[str, pa.DataType] | None = None) -> pa.Table | None:
     try:
         return pc.read_csv(
-            pa.BufferReader(text),
+            pa.BufferReader(arrow_buffer(text)),
             read_options=pc.ReadOptions(column_names=[str(i) for i in range(len(header.names))], block_size=_BLOCK),
             parse_options=pc.ParseOptions(delimiter=header.delimiter),
             convert_options=pc.ConvertOptions(

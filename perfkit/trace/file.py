@@ -4,7 +4,6 @@ Addresses are stored as differences to the last address of the same operand, whi
 hundred million instructions often fit a few megabytes, and reading is bound by memory, not by decompression.
 """
 
-import io
 import json
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,17 @@ import zstandard
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError, of_extra
-from perfkit.files import afford, arrow_table, check_fields, existing, json_object, member, reading, replaced
+from perfkit.files import (
+    afford,
+    arrow_buffer,
+    arrow_table,
+    check_fields,
+    existing,
+    json_object,
+    member,
+    reading,
+    replaced,
+)
 from perfkit.trace.code import (
     Provenance,
     StaticCode,
@@ -227,7 +236,7 @@ class TraceFile:
         try:
             return {
                 # pq.read_table imports pandas, as does to_numpy: that takes longer than simulating a small trace.
-                name: arrow_table(io.BytesIO(self._member(f"{name}.parquet"))).to_pydict()
+                name: arrow_table(arrow_buffer(self._member(f"{name}.parquet"))).to_pydict()
                 for name in ("instructions", "operands", "blocks")
             }
         except pa.ArrowException as error:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
+import pyarrow
+import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
@@ -17,6 +20,7 @@ from perfkit.cli.output import draw
 from perfkit.cli.report import write
 from perfkit.collectors.blocks.cycles import read_kept
 from perfkit.errors import FormatError
+from perfkit.files import data_frame
 from perfkit.plots.roofs_by_level import write_picture
 from tests.benchmarks import faults
 from tests.results.examples import EXAMPLES
@@ -81,6 +85,23 @@ def test_two_processes_fill_an_empty_cache_at_once_without_a_home_and_in_another
     assert [p.returncode for p in both] == [0, 0]
     assert told[0] == told[1] == f"[12.0, 3.5] {pk.read_samples(DUMP).throughput()}\n"
     assert any((tmp_path / "cache").rglob("*.nbi"))
+
+
+def test_arrows_threads_are_given_nothing_of_pythons_that_a_process_could_end_before(monkeypatch, tmp_path):
+    given = []
+    for module, name in ((pyarrow, "BufferReader"), (pq, "ParquetFile")):
+        call = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, call=call, **k: given.append(a[0]) or call(*a, **k))
+    pk.read_samples(DUMP)
+    pk.Trace.load(EXAMPLES[pk.Trace]().save(tmp_path / "a.trace"))
+    frame = pd.DataFrame({"a": ["x", "y"], "b": [1.5, 2.0]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    pd.testing.assert_frame_equal(data_frame(tmp_path / "a.parquet"), frame)
+    buffers = [source for source in given if not isinstance(source, Path)]
+    assert buffers
+    assert len(given) > len(buffers)
+    assert all(source.is_mutable for source in buffers)  # Arrow's own; bytes of Python's cannot be written to
+    assert not pyarrow.py_buffer(b"1").is_mutable
 
 
 @dataclass

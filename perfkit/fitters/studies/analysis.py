@@ -31,7 +31,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
-from perfkit.files import arrow_table, reading, replaced
+from perfkit.files import arrow_table, data_frame, reading, replaced
 from perfkit.fitters.studies.categories import (
     NOT_MEASURED,
     Categories,
@@ -495,7 +495,7 @@ def _parquet(path: Path) -> pd.DataFrame:
     from perfkit.study.runs import study_metadata
 
     try:
-        frame = pd.read_parquet(path)
+        frame = data_frame(path)
         about = study_metadata(path)
     except (ValueError, OSError) as error:
         raise FormatError(f"cannot read {path} as parquet: {error}") from None
