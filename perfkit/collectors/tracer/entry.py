@@ -15,6 +15,7 @@ from perfkit.collectors.tracer.emit import R11, RAX, RCX, RIP, RSP, Emitter, Imm
 RDI, RSI = Register.RDI, Register.RSI
 OWN_THREAD = MemoryOperand(displ=0, displ_size=8, seg=Register.FS)  # where a thread's own memory begins
 MOST_THREADS = 64
+_NEAR = 64 << 20  # bytes of stack that calls of one thread lie within of each other
 # What all threads share, in the page before their own; behind FS_BASE, which must stay 0 there, lies nothing.
 NEXT_THREAD, REFUSED, GATE, PHASE, FORKED = range(0, 40, 8)
 _SYS_ARCH_PRCTL, _ARCH_SET_GS, _SYS_GETTID = 158, 0x1001, 186
@@ -130,12 +131,35 @@ def _door(e: Emitter, door: Door, claim: int) -> None:
 
 
 def _count_call(e: Emitter, untraced: int) -> None:
-    """Go to `untraced` unless this call is one of those wanted."""
+    """Go to `untraced` unless this call is one of those wanted; r11 lies on the stack, the return address behind it.
+
+    A call within one that was let pass is not counted: below that one's return address, which still is what it was.
+    """
+    counted, wanted = e.new_label(), e.new_label()
+    e.load(R11, emit.PASSED_AT)
+    e.code(Code.SUB_R64_RM64, R11, RSP)
+    e.code(Code.CMP_RM64_IMM32, R11, Immediate(_NEAR))
+    e.branch(Code.JAE_REL32_64, counted)  # not below it, or on another stack
+    e.code(Code.CMP_RM64_IMM8, R11, Immediate(8))
+    e.branch(Code.JBE_REL32_64, counted)
+    e.load(R11, emit.PASSED_AT)
+    e.code(Code.MOV_R64_RM64, R11, MemoryOperand(R11))
+    e.code(Code.CMP_R64_RM64, R11, e.slot(emit.PASSED_TO))
+    e.branch(Code.JE_REL32_64, untraced)
+    e.label(counted)
     e.load(R11, emit.CALLS)
     e.lea(R11, MemoryOperand(R11, displ=1, displ_size=1))
     e.store(emit.CALLS, R11)
     e.code(Code.CMP_R64_RM64, R11, e.slot(emit.FIRST_CALL))
-    e.branch(Code.JB_REL32_64, untraced)
+    e.branch(Code.JAE_REL32_64, wanted)
+    e.lea(R11, MemoryOperand(RSP, displ=8, displ_size=1))
+    e.store(emit.PASSED_AT, R11)
+    e.code(Code.MOV_R64_RM64, R11, MemoryOperand(R11))
+    e.store(emit.PASSED_TO, R11)
+    e.branch(Code.JMP_REL32_64, untraced)
+    e.label(wanted)
+    e.code(Code.MOV_RM64_IMM32, e.slot(emit.PASSED_AT), Immediate(0))
+    e.load(R11, emit.CALLS)
     e.code(Code.CMP_R64_RM64, R11, e.slot(emit.LAST_CALL))
     e.branch(Code.JA_REL32_64, untraced)
 

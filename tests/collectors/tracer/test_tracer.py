@@ -114,6 +114,51 @@ def test_the_inner_calls_of_a_recursion_are_none_of_those_skipped_or_repeated(bu
         calls_of(5)
 
 
+TURNS = """
+#include <stdio.h>
+#include <stdlib.h>
+#define PART __attribute__((noipa)) static
+long terms(const char **at);
+PART long factor(const char **at) {
+    if (**at == '(') { ++*at; long x = terms(at); ++*at; return x; }
+    return strtol(*at, (char **)at, 10);
+}
+__attribute__((noipa)) long terms(const char **at) {
+    long x = factor(at);
+    while (**at == '+') { ++*at; x += factor(at); }
+    return x;
+}
+PART long deeper(const char *text, long pad) {
+    volatile long room[64];
+    room[pad] = pad;
+    long x = terms(&text);
+    return x + room[pad];
+}
+int main(void) {
+    const char *texts[] = {"1+(2+(3+4))", "((5))+6", "7", "(8+9)+(1+2)+3"};
+    long s = 0;
+    for (int k = 0; k < 4; k++) { const char *at = texts[k]; s += k & 1 ? deeper(at, k) : terms(&at); }
+    printf("%ld\\n", s);
+    return 0;
+}
+"""
+
+
+def test_calls_of_a_recursion_by_turns_are_none_of_those_skipped_or_repeated(build):
+    program = build(TURNS)
+
+    def calls_of(skip, repeat=1):
+        trace = Tracer(skip=skip, repeat=repeat, callees=True, early=True).run(program, "terms")
+        names = np.array(trace.code.function)[trace.code.block_start[:-1]]
+        pc = trace.code.pc[trace.code.block_start[:-1]]
+        return int(trace.block_counts()[pc == pc[names == "terms"].min()].sum())
+
+    assert [calls_of(skip) for skip in range(4)] == [3, 3, 1, 3]
+    assert calls_of(0, repeat=4) == 10
+    with pytest.raises(DataError, match="4 times"):
+        calls_of(4)
+
+
 def test_the_limit_ends_a_trace_at_a_whole_block():
     kernel = corpus_kernel("gemm", "scalar")
     whole = kernel.trace()
