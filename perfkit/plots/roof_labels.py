@@ -105,9 +105,7 @@ def _extent(ax: Any, words: str, size: float) -> tuple[float, float]:
 
 def _dots(box: Any, step: float) -> npt.NDArray[np.float64]:
     """Return points that lie close together in a box."""
-    x, y = (
-        np.linspace(a, b, max(2, math.ceil((b - a) / step) + 1)) for a, b in ((box.x0, box.x1), (box.y0, box.y1))
-    )
+    x, y = (np.linspace(a, b, max(2, math.ceil((b - a) / step) + 1)) for a, b in ((box.x0, box.x1), (box.y0, box.y1)))
     return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
 
 

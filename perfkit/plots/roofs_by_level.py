@@ -215,7 +215,8 @@ def _draw_peak(ax: Any, peak: float, unit: str) -> None:
 
 def _draw_roofs(ax: Any, bandwidths: Mapping[str, float]) -> list[RoofLabel]:
     """Draw the core's bandwidths; return their labels, one for those that lie on one another."""
-    x = np.geomspace(*ax.get_xlim(), 3)
+    low, high = ax.get_xlim()
+    x = np.geomspace(low, high, 3)
     groups: list[list[str]] = []
     for level in sorted(bandwidths, key=lambda name: -bandwidths[name]):
         if groups and bandwidths[level] > bandwidths[groups[-1][0]] * (1 - _ALIKE):

@@ -81,7 +81,7 @@ def test_no_label_lies_on_another(rooflines):
 
 
 def along_roofs(ax):
-    """Return each roof's label with its rectangle (begin, end, lower, upper) along the roofs and across them, in pixels."""
+    """Return the labels' rectangles (begin, end, lower, upper), along the roofs and across them, in pixels."""
     found = {}
     for text in ax.texts:
         if angle := math.radians(text.get_rotation()):
