@@ -336,3 +336,20 @@ def test_leading_zeros_take_a_second_operation_without_lzcnt(tmp_path):
     assert link(source(tmp_path, body, declared=declared, target=BASELINE)) == pytest.approx(2, abs=0.1)
     with_it = BASELINE.replace("+cx8", "+cx8,+lzcnt")
     assert link(source(tmp_path, body, declared=declared, target=with_it)) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["k.f90", "k.F", "k.rs"])
+def test_sources_of_other_languages_are_refused_with_the_way_out(tmp_path, name):
+    """They were "neither a source nor a program"."""
+    path = tmp_path / name
+    path.write_text("end\n")
+    with pytest.raises(SettingError, match=r"build .*, and name its program"):
+        pk.open_dags(str(path), function="f")
+
+
+def test_the_papers_kernels_take_the_cores_latencies_in_whole():
+    zen5 = pk.Microarchitecture.load("zen5")
+    of_zen5 = pk.open_dags("mvm", sizes=[8], core=zen5)["mvm(8)"]
+    assert len(of_zen5.program.op) > len(pk.open_dags("mvm", sizes=[8])["mvm(8)"].program.op), "sums are forwarded"
+    paper = [pk.open_dags("mvm", sizes=[8], core=c, whole=False)["mvm(8)"].program.op for c in (zen5, None)]
+    assert np.array_equal(*paper)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfkit.trace.trace import Trace
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".ll")
+_OTHER_SOURCES = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".rs", ".go", ".zig", ".s", ".asm", ".pyx")
 _N = re.compile(r"\bN\b|(?<=[\[x])N|N(?=[x\]])")  # the size, in arguments
 _PYTHON = re.compile(r"^([\w./-]+):(\w+)$")
 
@@ -106,6 +107,11 @@ def _kind(what: str) -> str:
         return "kernel"
     if Path(what).suffix in _SOURCES:
         return "source"
+    if Path(what).suffix.lower() in _OTHER_SOURCES and Path(what).is_file():
+        raise SettingError(
+            f"only C, C++, LLVM IR and Python are compiled here; build {what}, and name its program and the function: "
+            "perfkit dag run ./program -f FUNCTION"
+        )
     if _PYTHON.match(what):
         return "function"
     return "program" if _is_program(what) else "trace"
@@ -136,7 +142,7 @@ def _opened(
     suffix = f"({size})" if size else ""
     kind = _kind(what)
     if kind == "kernel" and not build:
-        source = KERNELS[what].trace(size or None, whole=whole)
+        source = KERNELS[what].trace(size or None, whole=whole, core=core)
         return {source.name: source}
     if kind == "source":
         built = f" {build}" if build else ""
