@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import io
 import math
+import textwrap
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 
 from perfkit.errors import SettingError
 from perfkit.files import replaced
+from perfkit.plots.roof_labels import PAPER, RoofLabel, label_roofs
 from perfkit.plots.style import DARK_PAGE, ROOF, SERIES, axes_or_new, plain_ticks
 from perfkit.simulators.dag.core import MEMORY
 from perfkit.simulators.dag.extended_roofline import NAMES
@@ -28,9 +30,8 @@ if TYPE_CHECKING:
 
 _MARKERS = {"L1": "o", "L2": "s", "L3": "^", "mem": "D"}
 _ALIKE = 0.06  # relative distance of two roofs that are drawn as one
-_CLOSE = 2.5  # relative distance of two roofs whose labels would touch
-_LETTER = 5.5  # points that a letter of a label is wide
-_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.9}
+_MARKER = 6  # points that a kernel's point takes around its middle
+_TITLE = 90  # letters of a line of doubted names
 _LINE = 11  # points from one label to the next
 HOST = "#8a4b08"  # what was measured of the host: not a colour of the kernels
 _SVG = "http://www.w3.org/2000/svg"
@@ -83,7 +84,7 @@ def plot_levels(
     ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(min(heights) / 2.5, top))
     ax.set_xlabel(f"operational intensity of each level of memory ({first.unit}/byte)")
     ax.set_ylabel(f"performance ({first.unit}/cycle)")
-    doubted = ", ".join(name for name, s in schedules.items() if s.doubts)
+    doubted = textwrap.fill(", ".join(name for name, s in schedules.items() if s.doubts), _TITLE)
     title = f"{first.core.name} (simulated)" + (", measured beside it" if measured else "")
     ax.set_title(title + (f"\nnot to be relied on (the verdict says why): {doubted}" if doubted else ""))
     plain_ticks(ax)
@@ -93,13 +94,20 @@ def plot_levels(
     handles = [ax.plot([], [], _MARKERS[level], color=ROOF, linestyle="none", label=NAMES[level])[0] for level in used]
     if measured:
         handles.append(ax.plot([], [], "x", color=ROOF, linestyle="none", label="measured")[0])
+    labels = _draw_roofs(ax, _bandwidths(list(schedules.values())))
     if host:
-        _draw_host(ax, {level: ends for level, ends in host.items() if level in used})
+        labels += _draw_host(ax, {level: ends for level, ends in host.items() if level in used})
         handles.append(ax.plot([], [], "--", color=HOST, label="bandwidth, measured")[0])
-    ax.legend(
-        handles=handles, fontsize=8, loc="lower right", title="performance, at the\nintensity of", title_fontsize=8
-    )
-    _draw_roofs(ax, _bandwidths(list(schedules.values())), peak, first.unit)
+    if math.isfinite(peak):
+        _draw_peak(ax, peak, first.unit)
+    _draw_legend(ax, handles)
+    ax.figure.draw_without_rendering()
+    crowded = label_roofs(ax, labels, _taken(ax))
+    if crowded:
+        for roof in crowded:
+            style = "--" if roof.colour == HOST else "-"
+            handles.append(ax.plot([], [], style, color=roof.colour, label=roof.words)[0])
+        _draw_legend(ax, handles)
     return ax
 
 
@@ -195,45 +203,37 @@ def _bandwidths(schedules: Sequence[Schedule]) -> dict[str, float]:
     return found
 
 
-def _draw_roofs(ax: Any, bandwidths: Mapping[str, float], peak: float, unit: str) -> None:
-    (low, high), bottom = ax.get_xlim(), ax.get_ylim()[0]
+def _draw_peak(ax: Any, peak: float, unit: str) -> None:
+    """Draw the highest roof, which is level, and its label at the right."""
+    ax.axhline(peak, color=ROOF, linewidth=1.8)
+    kind = "computation" if unit == "flops" else "integer work"
+    ax.annotate(
+        f"peak {kind}: {peak:.3g} {unit}/cycle", (ax.get_xlim()[1], peak), xytext=(-4, 3), textcoords="offset points",
+        ha="right", va="bottom", fontsize=8, color=ROOF, bbox=PAPER,
+    )  # fmt: skip
+
+
+def _draw_roofs(ax: Any, bandwidths: Mapping[str, float]) -> list[RoofLabel]:
+    """Draw the core's bandwidths; return their labels, one for those that lie on one another."""
+    low, high = ax.get_xlim()
     x = np.geomspace(low, high, 3)
-    if math.isfinite(peak):
-        ax.plot(x, np.full(3, peak), color=ROOF, linewidth=1.8)
-        kind = "computation" if unit == "flops" else "integer work"
-        ax.annotate(
-            f"peak {kind}: {peak:.3g} {unit}/cycle", (high, peak), xytext=(-4, 3), textcoords="offset points",
-            ha="right", va="bottom", fontsize=8, color=ROOF, bbox=_PAPER,
-        )  # fmt: skip
     groups: list[list[str]] = []
     for level in sorted(bandwidths, key=lambda name: -bandwidths[name]):
         if groups and bandwidths[level] > bandwidths[groups[-1][0]] * (1 - _ALIKE):
             groups[-1].append(level)
         else:
             groups.append([level])
-    # Text follows the roofs, whose angle is known once the axes have their place.
-    ax.figure.draw_without_rendering()
-    (left, down), (right, up) = ax.transData.transform([(low, low), (low * 10, low * 10)])
-    angle = math.degrees(math.atan2(up - down, right - left))
-    decade = (right - left) / math.cos(math.radians(angle))  # pixels along a roof
-    before, crowded = math.inf, 0
+    found = []
     for levels in groups:
         beta = bandwidths[levels[0]]
-        words = f"{', '.join(NAMES[level] for level in levels)}: {beta:.3g} bytes/cycle"
         ax.plot(x, beta * x, color=ROOF, linewidth=1.4)
-        # A label stands where its roof comes in, at the left or from below; of roofs close together further along.
-        crowded = crowded + 1 if beta * _CLOSE > before else 0
-        before = beta
-        length = _LETTER * len(words) * ax.figure.dpi / 72 / decade
-        start = 1.12 * max(low, bottom / beta) * 10 ** (crowded * length)
-        ax.annotate(
-            words, (start, beta * start), rotation=angle, rotation_mode="anchor", ha="left", va="center", fontsize=8,
-            color=ROOF, bbox=_PAPER,
-        )  # fmt: skip
+        words = f"{', '.join(NAMES[level] for level in levels)}: {beta:.3g} bytes/cycle"
+        found.append(RoofLabel(beta, words, ROOF))
+    return found
 
 
-def _draw_host(ax: Any, host: Mapping[str, tuple[float, float, float]]) -> None:
-    """Draw measured bandwidths as dashed roofs, each with the band and the bar of its spread."""
+def _draw_host(ax: Any, host: Mapping[str, tuple[float, float, float]]) -> list[RoofLabel]:
+    """Draw measured bandwidths as dashed roofs, each with the band and the bar of its spread; return their labels."""
     (low, high), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     x = np.geomspace(low, high, 3)
     for k, (level, (value, least, most)) in enumerate(host.items()):
@@ -245,10 +245,33 @@ def _draw_host(ax: Any, host: Mapping[str, tuple[float, float, float]]) -> None:
             [height / value], [height], yerr=[[height * (1 - least / value)], [height * (most / value - 1)]],
             fmt="none", ecolor=HOST, capsize=3, elinewidth=1.5,
         )  # fmt: skip
-        ax.annotate(
-            f"{NAMES[level]} measured: {value:.3g}", (height / value, height), xytext=(6, -7),
-            textcoords="offset points", fontsize=7, color=HOST, bbox=_PAPER,
-        )  # fmt: skip
+    return [RoofLabel(value, f"{NAMES[level]} measured: {value:.3g}", HOST) for level, (value, _, _) in host.items()]
+
+
+def _draw_legend(ax: Any, handles: Sequence[Any]) -> None:
+    ax.legend(
+        handles=handles, fontsize=8, loc="lower right", title="performance, at the\nintensity of", title_fontsize=8
+    )
+
+
+def _taken(ax: Any) -> list[Any]:
+    """Return the boxes, in pixels, of what is drawn inside the axes beside the roofs, once it has its place."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.transforms import Bbox
+
+    around = _MARKER * ax.figure.dpi / 72
+    boxes = [ax.get_legend().get_window_extent(), *(text.get_window_extent() for text in ax.texts)]
+    for line in ax.lines:
+        if line.get_marker() not in ("None", "", None):
+            ends = ax.transData.transform(line.get_xydata())
+            boxes += [Bbox([end - around, end + around]) for end in ends]
+        elif len(set(line.get_ydata())) == 1:
+            boxes.append(line.get_window_extent())
+    for bars in ax.collections:
+        if isinstance(bars, LineCollection):
+            boxes += [Bbox(ax.transData.transform(bar)) for bar in bars.get_segments()]
+    inside = (Bbox.intersection(box, ax.bbox) for box in boxes)
+    return [box for box in inside if box is not None]
 
 
 def _draw_kernels(

@@ -28,7 +28,7 @@ def kernels(core: str, repetitions: int) -> None:
     print(f"{'kernel':12s} {'measured':>9s} {'simulated':>9s} {'error':>6s} kept rejected")
     for name, sizes in SIZES.items():
         for size in sizes:
-            source = kernel(name).trace(size, whole=True)
+            source = kernel(name).trace(size, whole=True, core=pk.Microarchitecture.load(core))
             timed = measure_kernel(source, repetitions)
             run = scheduler.run(source)
             errors.append(timed.cycles / run.cycles - 1)

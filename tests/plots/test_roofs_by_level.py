@@ -80,6 +80,57 @@ def test_no_label_lies_on_another(rooflines):
         assert ends[1, 1] / ends[1, 0] == pytest.approx(ends[0, 1] / ends[0, 0], rel=0.05)
 
 
+def along_roofs(ax):
+    """Return the labels' rectangles (begin, end, lower, upper), along the roofs and across them, in pixels."""
+    found = {}
+    for text in ax.texts:
+        if angle := math.radians(text.get_rotation()):
+            start = ax.transData.transform(text.xy)
+            text.set_rotation(0)
+            box = text.get_window_extent()
+            text.set_rotation(math.degrees(angle))
+            u = start[0] * math.cos(angle) + start[1] * math.sin(angle)
+            v = start[1] * math.cos(angle) - start[0] * math.sin(angle)
+            found[text.get_text()] = (u, u + box.width, v - box.height / 2, v + box.height / 2)
+    return found
+
+
+@pytest.mark.parametrize("size", [(6, 4), (9, 5.5), (14, 8)])
+@pytest.mark.parametrize("close", [1.02, 1.2, 2.0])
+def test_roofs_close_together_are_each_labelled_in_place(rooflines, size, close):
+    """The labels of measured roofs lay under those of the core's."""
+    import matplotlib.pyplot as plt
+
+    ax = plt.subplots(figsize=size, layout="constrained")[1]
+    host = {"L1": (64 / close, 60 / close, 65 / close), "L2": (32 * close, 31 * close, 32.5 * close)}
+    plot_levels(rooflines, {"mvm(20)": (1.0, 0.9, 1.1)}, ax=ax, host=host)
+    ax.figure.canvas.draw()
+    boxes = along_roofs(ax)
+    assert len(boxes) == 4
+    placed = list(boxes.values())
+    for k, (begin, end, lower, upper) in enumerate(placed):
+        assert not any(begin < e and end > b and lower < u and upper > w for b, e, w, u in placed[:k]), list(boxes)
+    legend = ax.get_legend().get_window_extent()
+    for text in ax.texts:
+        if text.get_text() in boxes:
+            assert not text.get_window_extent().overlaps(legend)
+            assert ax.bbox.padded(3).containsx(text.get_window_extent().x0)
+            assert text.get_window_extent().y1 <= ax.bbox.y1 + 3
+    plt.close(ax.figure)
+
+
+def test_a_roof_without_a_free_place_is_named_in_the_legend(rooflines):
+    import matplotlib.pyplot as plt
+
+    ax = plt.subplots(figsize=(3.2, 2.4))[1]
+    plot_levels(rooflines, ax=ax, host={"L1": (60.0, 59.0, 61.0), "L2": (31.0, 30.0, 33.0)})
+    legend = {text.get_text() for text in ax.get_legend().get_texts()}
+    placed = set(along_roofs(ax))
+    assert {"L1 measured: 60", "L2 measured: 31"} <= legend | placed
+    assert "L1 measured: 60" in legend - placed
+    plt.close(ax.figure)
+
+
 @pytest.mark.parametrize("ending", [".svg", ".html", ".png"])
 def test_the_pointer_is_told_what_a_point_is(rooflines, tmp_path, ending):
     measured = {"mvm(20)": (1.0, 0.9, 1.1)}

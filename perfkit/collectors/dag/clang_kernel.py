@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from perfkit.collectors.dag.kernel_trace import KernelTrace, optimised, returnab
 from perfkit.collectors.dag.llvm_ir import instrument, only_function
 from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError
 from perfkit.files import check_source, is_folder
+
+if TYPE_CHECKING:
+    from perfkit.machine.core import Microarchitecture
 
 # Scalar code without contraction to fused operations, as the paper's clang made it.
 FLAGS = ("-O3", "-fno-vectorize", "-fno-slp-vectorize", "-ffp-contract=off")
@@ -31,6 +34,7 @@ def trace_c(
     compiler: str = "clang",
     count_all: bool = False,
     whole: bool = False,
+    core: Microarchitecture | None = None,
 ) -> KernelTrace:
     """Compile a C or C++ function with clang so that running it yields its DAG.
 
@@ -54,6 +58,9 @@ def trace_c(
         each, and nothing else. Off in the paper, which ignores them.
     whole
         Make nodes of integer operations, addresses, branches, and integer loads and stores, too. Off in the paper.
+    core
+        Of a whole kernel: whose latencies (of divisions of integers, square roots, conversions) these are; None: those
+        of recent cores.
 
     Raises
     ------
@@ -74,7 +81,7 @@ def trace_c(
     arguments = tuple(_characters(a) if isinstance(a, bytes | bytearray) else a for a in arguments)
     ir = _ir(source, list(flags), compiler)
     function = function or only_function(ir)
-    code = instrument(ir, function, count_all, whole)
+    code = instrument(ir, function, count_all, whole, core)
     if len(code.parameters) != len(arguments):
         raise SettingError(f"{function} has {len(code.parameters)} parameters, {len(arguments)} arguments were given")
     if not returnable(code.returns):

@@ -10,9 +10,10 @@ condition with the comparison before them are (B), integer loads and stores are,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from perfkit.collectors.dag.ir_costs import IrCosts
 from perfkit.collectors.dag.ir_module import IrBlock, IrFunction, IrInstruction, IrValue, is_float, is_value, shape
 from perfkit.dag.program import (
     ADD,
@@ -28,7 +29,6 @@ from perfkit.dag.program import (
     MULTIPLY,
     OTHER,
     RETURN,
-    SQUARE_ROOT,
     STORE,
 )
 from perfkit.errors import DataError
@@ -38,27 +38,28 @@ _PASSED_ON = frozenset(
     ("fneg", "freeze", "fpext", "fptrunc", "extractelement", "extractvalue", "select", "shufflevector")
 ) | {"insertelement", "insertvalue", "bitcast"}
 # Integer operations, and the cycles beyond an addition's that they take: multiplications 3 in all on every x86-64 core
-# since Nehalem, divisions about 14 (10 to 18 on Ice Lake and Zen 2 and later; up to 90 before), conversions about 4.
+# since Nehalem; of divisions and conversions it is each core's own (`IrCosts`).
 _INTEGER = {
     **dict.fromkeys(("add", "sub", "and", "or", "xor", "shl", "lshr", "ashr", "icmp", "sext"), 0),
     "mul": 2,
-    **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), 13),
-    **dict.fromkeys(("sitofp", "uitofp", "fptosi", "fptoui"), 3),
 }
-_CONVERSION = 3  # and those of conversions between floating-point types: 4 or 5 in all
-_ROUNDED = 5  # of floor and the like: 8 in all on Intel's cores, 3 to 4 on AMD's
+# Conversions of unsigned numbers of 64 bits without AVX-512: by halves, with subtractions and additions between (what
+# each step takes beyond a cycle); moves between kinds of registers count 3 cycles.
+_UNSIGNED = {"uitofp": (2, 0, 2, 0, 2), "fptoui": (2, 5, 0, 0)}
+_CONVERTS = frozenset(("sitofp", "uitofp", "fptosi", "fptoui", "fpext", "fptrunc"))
 _LOCKED = 13  # of atomic operations beyond their load: 18 in all on Golden Cove; one waits for the other
 # Bytes beyond which a division takes so many times as long: 256 bits twice on Intel's cores and once on AMD's, 512 bits
 # four times and twice.
 _WIDE = ((32, 3.0), (16, 1.5))
 _LOCK = "locked operation"  # the slot that says when the last one has ended
 _POPCOUNT = 11  # operations beyond one that count bits where the target has no instruction for it
-_DIVISION = 7  # cycles that a division keeps the divider: 6 to 10 on Ice Lake, Zen 3 and later
 _DIVIDER = "integer divider"  # the slot that says when it is free
 # Operations, and the cycles beyond an addition's that each takes, that stand for a division by a constant: multiply by
 # its inverse, shift, subtract the product for a remainder; by a power of two, shift and round.
 _BY_CONSTANT = {"udiv": (3, 0), "sdiv": (3, 0, 0), "urem": (3, 0, 2, 0), "srem": (3, 0, 0, 2, 0)}
 _BY_POWER = {"udiv": (0,), "sdiv": (0, 0, 0), "urem": (0,), "srem": (0, 0, 0, 0)}
+_SUMS = ("fadd", "fsub")
+_EARLY = " to an addition"
 _FREE = frozenset(("zext", "trunc", "bitcast", "ptrtoint", "inttoptr", "freeze", "addrspacecast"))
 # Instructions that x86 does not fetch on their own: addresses, widenings, jumps to the next block.
 _FOLDED = frozenset(
@@ -158,13 +159,21 @@ class IrReader:
         Keep an `OTHER` operation for every instruction that is no node but that a processor would have to fetch.
     whole
         Make nodes of integer work, too.
+    costs
+        What operations of a whole kernel take on the core.
     """
 
     def __init__(
-        self, function: IrFunction, traced: Mapping[str, IrFunction], ignored: set[str], count_all: bool, whole: bool
+        self,
+        function: IrFunction,
+        traced: Mapping[str, IrFunction],
+        ignored: set[str],
+        count_all: bool,
+        whole: bool,
+        costs: IrCosts,
     ) -> None:
         self.function, self.traced, self.ignored = function, traced, ignored
-        self.count_all, self.whole = count_all, whole
+        self.count_all, self.whole, self.costs = count_all, whole, costs
         self.users: dict[str, list[tuple[IrInstruction, int]]] = {}
         for block in function.blocks:
             for instruction in block.instructions:
@@ -172,6 +181,21 @@ class IrReader:
                     if operand.name:
                         self.users.setdefault(operand.name, []).append((instruction, k))
         self.temporaries = 0
+        self.scaled: set[str] = set()  # addresses with an index times 2, 4 or 8
+        self.sums = self.added() if whole and costs.forwarding else set()
+
+    def added(self) -> set[str]:
+        """Return the values that are sums, or PHIs of some: another addition gets them earlier."""
+        made = [i for block in self.function.blocks for i in block.instructions if i.name and is_float(i.type)]
+        sums = {i.name for i in made if i.opcode in _SUMS}
+        phis = [i for i in made if i.opcode == "phi"]
+        while more := {i.name for i in phis if any(v.name in sums for v in i.operands)} - sums:
+            sums |= more
+        return sums
+
+    def early(self, name: str) -> str:
+        """Return the slot from which an addition takes a value."""
+        return name + _EARLY if name in self.sums else name
 
     def parts(self, block: IrBlock) -> list[IrPart]:
         """Return the parts of a block."""
@@ -182,7 +206,10 @@ class IrReader:
             if instruction.opcode == "phi":
                 if self.seen(instruction.type):
                     pairs = zip(instruction.operands, instruction.incoming, strict=True)
-                    part.phis.append((instruction.name, [(value.name, label) for value, label in pairs]))
+                    came = [(value.name, label) for value, label in pairs]
+                    part.phis.append((instruction.name, came))
+                    if instruction.name in self.sums:
+                        part.phis.append((self.early(instruction.name), [(self.early(n), at) for n, at in came]))
                 continue
             if part.begin < 0:
                 part.begin = at
@@ -244,10 +271,18 @@ class IrReader:
             into = i.name if self.seen(i.type) else ""
             code = _BINARY[i.opcode]
             longer = self.divides_longer(kind, 0) if code == DIVIDE else 0
+            if i.opcode in _SUMS:
+                names, into = [self.early(name) for name in names], self.early(into)
             part.operations.append(IrOperation(code, names[0], names[1], into, shape(kind), delay=longer))
+            if into != i.name and into:
+                part.operations.append(IrOperation(FORWARD, into, "", i.name, delay=self.costs.forwarding))
         elif i.opcode == "load" and self.seen(i.type):
+            address = names[0]
+            if address in self.scaled:
+                address = self.temporary(i)
+                part.operations.append(IrOperation(FORWARD, names[0], "", address, delay=self.costs.scaled))
             part.operations.append(
-                IrOperation(LOAD, names[0], "", i.name, shape(i.type), delay=_integer_register(i.type))
+                IrOperation(LOAD, address, "", i.name, shape(i.type), delay=_integer_register(i.type))
             )
             part.pointers.append((at, i.operands[0].text))
         elif i.opcode == "store" and self.seen(i.operands[0].type):
@@ -278,7 +313,7 @@ class IrReader:
     def passed_on(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
         """Add what passes an instruction's operands on as its result, or (of whole kernels) the operation that does."""
         if self.whole and self.works(i):
-            self.node(part, INTEGER, i, names, _CONVERSION if i.opcode in ("fpext", "fptrunc") else 0)
+            self.node(part, INTEGER, i, names, self.costs.converted(i.opcode) - 1 if i.opcode in _CONVERTS else 0)
             return
         left, right, *more = [*[n for n in names if n], "", ""]
         if more and more[0]:  # a select of three values
@@ -312,18 +347,23 @@ class IrReader:
         if divisor := re.fullmatch(r"i\d+ (-?\d+)", i.operands[1].text):
             self.by_constant(part, i, names[0], abs(int(divisor[1])))
             return
-        self.node(part, INTEGER, i, [*names, _DIVIDER], _INTEGER[i.opcode])
+        taken = self.costs.division(i.opcode, i.type)
+        self.node(part, INTEGER, i, [*names, _DIVIDER], taken.latency - 1)
         begun = next(o for o in reversed(part.operations) if o.code == INTEGER)
-        part.operations.append(IrOperation(HOLD, begun.into, "", _DIVIDER, delay=_DIVISION - 1))
+        part.operations.append(IrOperation(HOLD, begun.into, "", _DIVIDER, delay=taken.busy - 1))
 
     def by_constant(self, part: IrPart, i: IrInstruction, dividend: str, divisor: int) -> None:
         """Add what a compiler makes of a division by a constant: it needs no divider."""
         *before, last = (_BY_CONSTANT if divisor & (divisor - 1) else _BY_POWER)[i.opcode]
+        self.chain(part, i, [dividend], before, last)
+
+    def chain(self, part: IrPart, i: IrInstruction, names: list[str], before: Sequence[int], last: int) -> None:
+        """Add an operation of integers after others, by what each takes beyond a cycle."""
         for delay in before:
             made = replace(i, name=self.temporary(i))
-            self.node(part, INTEGER, made, [dividend], delay)
-            dividend = made.name
-        self.node(part, INTEGER, i, [dividend], last)
+            self.node(part, INTEGER, made, names, delay)
+            names = [made.name]
+        self.node(part, INTEGER, i, names, last)
 
     def times_constant(self, part: IrPart, i: IrInstruction, names: list[str], factor: int) -> None:
         """Add a multiplication by a constant, which takes the multiplier where shifts and additions take longer."""
@@ -369,6 +409,11 @@ class IrReader:
             if i.type == "i128":  # two operations on halves
                 part.operations.append(IrOperation(INTEGER, names[0], names[-1], self.temporary(i)))
             self.node(part, INTEGER, i, names, _INTEGER[i.opcode])
+        elif i.opcode in _UNSIGNED and "i64" in (i.type, i.operands[0].type) and not self.function.has("avx512f"):
+            *before, last = _UNSIGNED[i.opcode]
+            self.chain(part, i, names, before, last)
+        elif i.opcode in _CONVERTS:
+            self.node(part, INTEGER, i, names, self.costs.converted(i.opcode) - 1)
         elif i.opcode == "icmp":
             self.passed_on(part, i, names)
         elif i.opcode in ("select", "extractelement", "insertelement", "shufflevector"):
@@ -391,6 +436,8 @@ class IrReader:
         elements, size = shape(counted) if counted else (1, 1)
         simple = elements * size in _SCALES and not counted.startswith(("[", "{", "%"))
         free = accessed and len(indices) <= 1 and (simple or not indices)
+        if free and indices and elements * size > 1 and self.costs.scaled:
+            self.scaled.add(i.name)
         extra = max(0, len(indices) - 1) + (not free and bool(indices or not accessed))
         if not extra:
             self.passed_on(part, i, names)
@@ -435,8 +482,13 @@ class IrReader:
         elif _MIN_MAX.match(name):
             part.operations.append(IrOperation(ADD, first, second, i.name, kind))
         elif _SQUARE_ROOT.match(name) and floats:
-            longer = self.divides_longer(i.type, SQUARE_ROOT)
-            part.operations.append(IrOperation(DIVIDE, first, "", i.name, kind, delay=longer))
+            later, busy = self.costs.square_root(kind[1]) if self.whole else (0, 0)
+            made = replace(i, name=self.temporary(i)) if later else i
+            part.operations.append(
+                IrOperation(DIVIDE, first, "", made.name, kind, delay=self.divides_longer(i.type, busy))
+            )
+            if later:
+                part.operations.append(IrOperation(FORWARD, made.name, "", i.name, delay=later))
         elif reduced := _REDUCED.match(name):
             self.reduction(part, reduced[1], floats, i.name)
         elif self.whole and _INTEGER_INTRINSIC.match(name):
@@ -444,7 +496,7 @@ class IrReader:
         elif self.whole and _BITWISE.match(name):
             self.node(part, INTEGER, i, values)
         elif self.whole and _ROUNDING.match(name) and self.function.has("sse4.1"):
-            self.node(part, INTEGER, i, values, _ROUNDED)
+            self.node(part, INTEGER, i, values, self.costs.rounding - 1)
         elif _ROUNDING.match(name) and not self.function.has("sse4.1"):
             self.unseen(part, f"{_shown(name)} (a call where the target has no SSE4.1)")
         elif not _HARMLESS.match(name):
@@ -469,12 +521,12 @@ class IrReader:
     def intrinsic(self, part: IrPart, i: IrInstruction) -> None:
         """Add the integer operations of an intrinsic."""
         names = [value.name for value in i.operands]
+        before = 0
         if "ctpop" in i.callee and not self.function.has("popcnt"):
-            for _ in range(_POPCOUNT):
-                made = replace(i, name=self.temporary(i))
-                self.node(part, INTEGER, made, names)
-                names = [made.name]
-        self.node(part, INTEGER, i, names, 2 if ".mul" in i.callee else 0)
+            before = _POPCOUNT
+        elif "ctlz" in i.callee and not self.function.has("lzcnt"):
+            before = 1  # BSR counts from the other end
+        self.chain(part, i, names, [0] * before, 2 if ".mul" in i.callee else 0)
 
     def node_of(self, part: IrPart, code: int, sources: list[str], into: str, kind: tuple[int, int]) -> None:
         """Add an operation of any number of operands."""

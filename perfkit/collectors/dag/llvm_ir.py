@@ -11,14 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfkit.collectors.dag.ir_costs import IrCosts
 from perfkit.collectors.dag.ir_module import IrFunction, IrModule, IrValue, read_module, reference
 from perfkit.collectors.dag.ir_operations import MEMCPY, MEMSET, MOVES, IrOperation, IrPart, IrReader
 from perfkit.collectors.tracer.demangle import demangled, matching
 from perfkit.dag.program import CALL, LOAD, RETURN, STORE, BlockProgram
 from perfkit.errors import DataError, SettingError
+
+if TYPE_CHECKING:
+    from perfkit.machine.core import Microarchitecture
 
 REPEAT = "erm_repeat"
 ENTRY_SYMBOLS = ("erm_cursor", "erm_end", "erm_flush")
@@ -127,7 +132,9 @@ class Instrumented:
     calls: bool = False
 
 
-def instrument(ir: str, entry: str, count_all: bool = False, whole: bool = False) -> Instrumented:
+def instrument(
+    ir: str, entry: str, count_all: bool = False, whole: bool = False, core: Microarchitecture | None = None
+) -> Instrumented:
     """Instrument a function and all functions of the module that it calls.
 
     Parameters
@@ -143,6 +150,9 @@ def instrument(ir: str, entry: str, count_all: bool = False, whole: bool = False
     whole
         Make nodes of integer operations, addresses, branches, and integer loads and stores too, and let accesses wait
         for their addresses.
+    core
+        Of a whole kernel: whose latencies (of divisions of integers, square roots, conversions) these are; None: those
+        of recent cores.
 
     Raises
     ------
@@ -155,8 +165,9 @@ def instrument(ir: str, entry: str, count_all: bool = False, whole: bool = False
     traced = _reachable(module, name, _helpers(_VECTOR if whole else (1, 8)))
     ignored: set[str] = set()
     read = {}
+    costs = IrCosts.of(core)
     for function in traced.values():
-        reader = IrReader(function, traced, ignored, count_all, whole)
+        reader = IrReader(function, traced, ignored, count_all, whole, costs)
         read[function.name] = [reader.parts(block) for block in function.blocks]
     for helper in (MEMSET, MEMCPY):
         if helper in read:

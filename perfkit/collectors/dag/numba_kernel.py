@@ -8,13 +8,16 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfkit.collectors.dag.kernel_trace import KernelTrace, sizes, working_copies
 from perfkit.collectors.dag.llvm_ir import instrument
 from perfkit.errors import SettingError
+
+if TYPE_CHECKING:
+    from perfkit.machine.core import Microarchitecture
 
 _COMPILING = threading.Lock()
 _POINTER = re.compile(r'(%[\w.$-]+) = load ptr, ptr @"\.numba\.unresolved\$([^"]*)"')
@@ -27,6 +30,7 @@ def trace_numba(
     vectorize: bool = False,
     count_all: bool = False,
     whole: bool = False,
+    core: Microarchitecture | None = None,
     name: str | None = None,
 ) -> KernelTrace:
     """Compile a Python function with numba so that running it yields its DAG.
@@ -44,6 +48,9 @@ def trace_numba(
         each, and nothing else. Off in the paper, which ignores them.
     whole
         Make nodes of integer operations, addresses, branches, and integer loads and stores, too. Off in the paper.
+    core
+        Of a whole kernel: whose latencies (of divisions of integers, square roots, conversions) these are; None: those
+        of recent cores.
     name
         What to call it; by default the function and the shapes of its arrays.
 
@@ -74,7 +81,9 @@ def trace_numba(
         fresh.compile(tuple(numba.typeof(a) for a in actual))
     signature = fresh.signatures[0]
     overload = fresh.overloads[signature]
-    code = instrument(_linked(fresh.inspect_llvm(signature), made), overload.fndesc.mangled_name, count_all, whole)
+    code = instrument(
+        _linked(fresh.inspect_llvm(signature), made), overload.fndesc.mangled_name, count_all, whole, core
+    )
     result, exception = (ctypes.c_int64 * 64)(), ctypes.c_void_p()
     values = [ctypes.addressof(result), ctypes.addressof(exception), *(v for a in actual for v in _flattened(a))]
     if len(values) != len(code.parameters):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfkit.trace.trace import Trace
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".ll")
+_OTHER_SOURCES = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".rs", ".go", ".zig", ".s", ".asm", ".pyx")
 _N = re.compile(r"\bN\b|(?<=[\[x])N|N(?=[x\]])")  # the size, in arguments
 _PYTHON = re.compile(r"^([\w./-]+):(\w+)$")
 
@@ -58,7 +59,7 @@ def open_dags(
     whole
         Trace integer work, addresses and branches, too; off: floating-point operations and accesses, as in the paper.
     core
-        Of a trace: take latencies of instructions that are no arithmetic from this core's table.
+        Take latencies of what is no node type of its own (divisions of integers, conversions) from this core's table.
     limit
         Of a program: record at most this many instructions (of the function and what it calls).
 
@@ -106,6 +107,11 @@ def _kind(what: str) -> str:
         return "kernel"
     if Path(what).suffix in _SOURCES:
         return "source"
+    if Path(what).suffix.lower() in _OTHER_SOURCES and Path(what).is_file():
+        raise SettingError(
+            f"only C, C++, LLVM IR and Python are compiled here; build {what}, and name its program and the function: "
+            "perfkit dag run ./program -f FUNCTION"
+        )
     if _PYTHON.match(what):
         return "function"
     return "program" if _is_program(what) else "trace"
@@ -136,17 +142,17 @@ def _opened(
     suffix = f"({size})" if size else ""
     kind = _kind(what)
     if kind == "kernel" and not build:
-        source = KERNELS[what].trace(size or None, whole=whole)
+        source = KERNELS[what].trace(size or None, whole=whole, core=core)
         return {source.name: source}
     if kind == "source":
         built = f" {build}" if build else ""
-        traced = [_from_c(what, name, arguments, build, whole) for name in functions or [""]]
+        traced = [_from_c(what, name, arguments, build, whole, core) for name in functions or [""]]
         return {f"{each.name.partition('(')[0]}{suffix}{built}": each for each in traced}
     if build:
         raise SettingError(f"{what} is no C or C++ source, which builds ({build}) are made of: name the built programs")
     if kind == "function":
         module, _, name = what.rpartition(":")
-        return {f"{name}{suffix}": _from_python(module, name, arguments, whole)}
+        return {f"{name}{suffix}": _from_python(module, name, arguments, whole, core)}
     if kind == "program":
         return {f"{n}{suffix}": _of(_recorded(what, n, arguments, limit), whole, core) for n in _named(what, functions)}
     from perfkit.collectors.open_traces import open_traces
@@ -167,23 +173,27 @@ def _named(what: str, functions: list[str]) -> list[str]:
     return functions
 
 
-def _from_c(path: str, function: str, arguments: list[str], build: str, whole: bool) -> NodeSource:
+def _from_c(
+    path: str, function: str, arguments: list[str], build: str, whole: bool, core: Microarchitecture | None
+) -> NodeSource:
     from perfkit.collectors.dag.clang_kernel import FLAGS, trace_c
     from perfkit.collectors.open_traces import kernel_arguments
 
     flags = tuple(build.split()) or FLAGS
-    traced = trace_c(Path(path), function, *kernel_arguments(arguments), flags=flags, whole=whole)
+    traced = trace_c(Path(path), function, *kernel_arguments(arguments), flags=flags, whole=whole, core=core)
     return replace(traced, name=f"{traced.name} {build}") if build else traced
 
 
-def _from_python(module: str, function: str, arguments: list[str], whole: bool) -> NodeSource:
+def _from_python(
+    module: str, function: str, arguments: list[str], whole: bool, core: Microarchitecture | None
+) -> NodeSource:
     from perfkit.collectors.dag.numba_kernel import trace_numba
     from perfkit.collectors.open_traces import kernel_arguments
 
     loaded = _module(module)
     if not callable(getattr(loaded, function, None)):
         raise SettingError(f"{module} has no function {function!r}")
-    return trace_numba(getattr(loaded, function), *kernel_arguments(arguments), whole=whole)
+    return trace_numba(getattr(loaded, function), *kernel_arguments(arguments), whole=whole, core=core)
 
 
 def _module(name: str) -> Any:

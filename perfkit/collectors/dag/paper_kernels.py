@@ -22,6 +22,7 @@ from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
     from perfkit.collectors.dag.kernel_trace import KernelTrace
+    from perfkit.machine.core import Microarchitecture
 
 
 _PUBLISHED_BLOCK, _BLOCK = 50, 20  # of the six-fold multiplication: as published; three blocks of doubles fit in 32 KB
@@ -253,6 +254,7 @@ class PaperKernel:
         vectorize: bool = False,
         count_all: bool = False,
         whole: bool = False,
+        core: Microarchitecture | None = None,
     ) -> KernelTrace:
         """Compile the kernel with numba so that it can be scheduled; see `perfkit.trace_numba`."""
         from perfkit.collectors.dag.numba_kernel import trace_numba
@@ -263,8 +265,9 @@ class PaperKernel:
             raise SettingError(f"{self.name}: size is {self.size}, {what}, not {n}")
         arguments = self.arguments(n, np.random.default_rng(seed))
         name = f"{self.name}({n})"
+        compiled = _compiled(self.function)
         return trace_numba(
-            _compiled(self.function), *arguments, vectorize=vectorize, count_all=count_all, whole=whole, name=name
+            compiled, *arguments, vectorize=vectorize, count_all=count_all, whole=whole, core=core, name=name
         )
 
 
