@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import SettingError
 from perfkit.plots.style import short
 from perfkit_widgets import SamplesExplorer
 from tests.widgets.drawn import points_of
@@ -129,10 +129,28 @@ def test_dumps_without_times_are_laid_out_by_interval(make_samples):
     assert [v for _, v in view._choose_per.options] == ["work", "time"]
 
 
-def test_samples_without_events_are_refused():
-    frame = pd.DataFrame({"event": ["cycles", "instructions"], "count": [10, 20]})
-    with pytest.raises(DataError, match="nothing to explore"):
-        SamplesExplorer(pk.Samples.from_counts(frame))
+def test_samples_of_time_and_work_alone_are_shown_over_time():
+    frame = pd.DataFrame({"time": [10.0, 20.0, 10.0], "work": [20.0, 10.0, 30.0]})
+    rows = [{"interval": k, "event": e, "count": v} for k, r in frame.iterrows()
+            for e, v in (("cycles", r["time"]), ("instructions", r["work"]))]  # fmt: skip
+    samples = pk.Samples.from_counts(pd.DataFrame(rows))
+    assert not samples.events
+    view = SamplesExplorer(samples)
+    assert "IPC 1.5" in view._head.value
+    assert any("Only time and work" in getattr(each, "value", "") for each in view.children)
+    view.window = (0.0, 1.0)
+    assert "IPC 1" in view._head.value
+    assert list(view.table()["event"]) == ["cycles", "instructions"]
+    assert len(view.picture().axes) == 1
+    with pytest.raises(SettingError):
+        view.x = "branches"
+
+
+def test_an_event_is_chosen_only_where_there_is_one(samples):
+    with pytest.raises(SettingError):
+        SamplesExplorer(samples, x="nothing.like_it")
+    with pytest.raises(SettingError):
+        SamplesExplorer(samples).x = ""
 
 
 def test_inputs_are_not_changed(samples):
