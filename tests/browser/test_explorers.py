@@ -163,6 +163,11 @@ def test_samples(opened: Opened):
     opened.changes(view, view.get_by_role("button", name="log").click)
     presses(opened, view, view.locator(".noUi-handle").first, "ArrowRight", 6)
     assert "whole data" not in view.inner_text()
+    for handle, keys in ((0, ("End", "Home")), (1, ("Home", "End"))):
+        for key in keys:
+            presses(opened, view, view.locator(".noUi-handle").nth(handle), key, 1)
+            assert ("whole data" in view.inner_text()) == (key == keys[1])
+    presses(opened, view, view.locator(".noUi-handle").first, "ArrowRight", 1)
     opened.changes(view, view.get_by_role("button", name="Whole").click)
     assert "whole data" in view.inner_text()
     before = view.locator("table").inner_text()

@@ -129,6 +129,35 @@ def test_dumps_without_times_are_laid_out_by_interval(make_samples):
     assert [v for _, v in view._choose_per.options] == ["work", "time"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "chosen"),
+    [
+        ((0, 80), (80, 80), (79, 80)),  # End on the first handle
+        ((0, 80), (0, 0), (0, 1)),  # Home on the second
+        ((10, 30), (30, 30), (29, 30)),
+        ((10, 30), (10, 10), (10, 11)),
+        ((29, 30), (30, 30), (29, 30)),  # it is there already
+        ((10, 30), (0, 30), (0, 30)),  # keys that go the other way
+        ((10, 30), (10, 80), (10, 80)),
+        ((10, 30), (11, 30), (11, 30)),
+    ],
+)
+def test_home_and_end_leave_an_interval(view, before, after, chosen):
+    """A handle that was sent onto the other one went back to where it came from, as if the key did nothing."""
+    slider = view._bar._slider
+    slider.set_state({"value": list(before)})
+    slider.set_state({"value": list(after)})
+    assert slider.value == chosen
+    assert view.window == tuple(float(slider._borders[k]) for k in chosen)
+    assert view.selected().n_intervals >= 1
+
+
+def test_a_window_within_an_interval_stays_where_it_is(view):
+    view.window = (10.2, 10.4)
+    assert view.window == (10.2, 10.4)
+    assert view._bar._slider.value == (10, 10)
+
+
 def test_samples_of_time_and_work_alone_are_shown_over_time():
     frame = pd.DataFrame({"time": [10.0, 20.0, 10.0], "work": [20.0, 10.0, 30.0]})
     rows = [{"interval": k, "event": e, "count": v} for k, r in frame.iterrows()
