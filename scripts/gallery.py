@@ -250,14 +250,15 @@ def _sentences(text: str, length: int) -> str:
 
 
 def card_picture(notebook: Any) -> bytes:
-    """Return the picture of the cell tagged ``thumbnail``, else the one whose letters are largest on a card."""
+    """Return the first picture of the cell tagged ``thumbnail``, else the one whose letters are largest on a card."""
     found = [
         ("thumbnail" in cell.metadata.get("tags", []), base64.b64decode("".join(output["data"]["image/png"])))
         for cell in notebook.cells
         for output in cell.get("outputs", [])
         if "image/png" in output.get("data", {})
     ]
-    return max(found, key=lambda one: (one[0], _shrunk(one[1])), default=(False, b""))[1]
+    tagged = [picture for chosen, picture in found if chosen]
+    return tagged[0] if tagged else max((picture for _, picture in found), key=_shrunk, default=b"")
 
 
 def _shrunk(png: bytes) -> float:

@@ -102,9 +102,10 @@ def _parted(program: str, function: str) -> tuple[str, str]:
 
 def _write(found: "Diagnosis", output: list[Path], notebook: Path | None, timeline: Path | None) -> dict[Path, str]:
     """Write the files that are asked for; return what each is for."""
-    import matplotlib as mpl
+    if notebook is not None or any(path.suffix == ".html" for path in output):
+        import matplotlib as mpl
 
-    mpl.use("Agg")
+        mpl.use("Agg")
     told: dict[Path, str] = {}
     for path in output:
         if path.suffix == ".html":

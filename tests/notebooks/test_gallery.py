@@ -99,7 +99,7 @@ def _cell(width: int, height: int, *tags: str) -> Any:
     [
         ([(900, 500), (2371, 2384)], (900, 500)),  # a whole explorer, made as small as a card, cannot be read
         ([(2371, 2384), (600, 400), (1000, 400)], (600, 400)),
-        ([(600, 400), (900, 500, "thumbnail")], (900, 500)),
+        ([(600, 400), (900, 500, "thumbnail"), (700, 400, "thumbnail")], (900, 500)),
     ],
 )
 def test_the_picture_of_a_card_is_the_one_that_can_be_read(gallery: Any, cells: list[Any], chosen: tuple[int, int]):

@@ -12,7 +12,7 @@ from perfkit.errors import DataError, SettingError
 from perfkit.names import counted
 from perfkit.plots.samples import stretch_label, throughput_label
 from perfkit.plots.spire_views import sample_positions
-from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, breakable, distinct, short, width_of
+from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, breakable, distinct, short
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.areas import Areas
 from perfkit.samples.events import closest
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _NUMBER = 28  # pixels of a rank before its name
-_WIDEST = 260  # pixels of a name, so that the bars keep the more of a narrow page
 
 
 class SpireExplorer(Explorer):
@@ -158,8 +157,7 @@ class SpireExplorer(Explorer):
         self._bars.observe(self._clicked, "selected")
         self._measured = figures.line({"x": along, "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 2, "dashed")
         self._spreads = figures.line({"x": along, "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 1.5)
-        most = max((width_of(event) for event in events), default=0.0)
-        self._room = min(max(most, figures.NAMES - 14 - _NUMBER), _WIDEST)
+        self._room = figures.room_for(events, figures.NAMES - 14 - _NUMBER)
         margin = {"left": round(self._room + 14 + _NUMBER), "right": 14, "top": 6, "bottom": 46}
         self._bars_figure = figures.figure(
             [self._bars, self._spreads, self._measured], [self._names, self._bounds], height=300, margin=margin

@@ -17,7 +17,9 @@ _LABELLED_RUNS = 8
 
 
 class BorderSlider(widgets.IntRangeSlider):
-    """A slider over the borders of intervals: an arrow key moves a handle to the next one, Home and End to the last that leaves something.
+    """A slider over the borders of intervals: an arrow key moves a handle to the next one.
+
+    Home and End move it to the last one that leaves an interval.
 
     A handle that is not moved keeps its end of the window where it is, also between borders (a brush stops anywhere).
 
