@@ -60,7 +60,7 @@ def test_a_converted_dump_is_told_likewise(tmp_path, monkeypatch):
 
 
 def test_every_command_that_writes_a_page_takes_it_as_output():
-    """Commands whose help speaks of a page say .html at --output, and the older --html stands in no help."""
+    """Commands that write a page say .html at --output, and the older --html stands in no help."""
     for name, command in commands().items():
         options = {word: p for p in command.params for word in p.opts}
         if "--html" in options:

@@ -97,6 +97,7 @@ class Following(ipywidgets.VBox):
 
     def __init__(self, show: Callable[[], Any]) -> None:
         self._show = show
+        self._drawn: ipywidgets.Widget | None = None
         super().__init__(layout={"width": "100%"})
         self.draw()
 
@@ -104,15 +105,16 @@ class Following(ipywidgets.VBox):
         """Show what there is now."""
         from perfkit.errors import PerfkitError
 
-        before = self.children
+        before = self._drawn
         try:
             self._shown = self._show()
         except PerfkitError as error:
             self._shown = str(error)
         view = self._shown
-        self.children = [view if isinstance(view, ipywidgets.Widget) else ipywidgets.HTML(_text(str(view)))]
-        for each in before:
-            each.close()
+        self._drawn = view if isinstance(view, ipywidgets.Widget) else ipywidgets.HTML(_text(str(view)))
+        self.children = [self._drawn]
+        if before is not None:
+            before.close()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Show the text, or the view's picture, where widgets are not shown."""

@@ -4,6 +4,7 @@ import base64
 import html
 import io
 import re
+from typing import Any
 
 # Code is left alone: fenced blocks and spans come first, so that a dollar sign in them starts no formula.
 _PARTS = re.compile(
@@ -11,7 +12,7 @@ _PARTS = re.compile(
 )
 
 # On dark pages formulas are inverted: paper of their own would be a black box.
-_NO_PAPER = {"savefig.facecolor": "none", "savefig.edgecolor": "none"}
+_NO_PAPER: dict[Any, str] = {"savefig.facecolor": "none", "savefig.edgecolor": "none"}
 
 
 def with_pictures(markdown: str) -> str:
