@@ -143,5 +143,6 @@ def _page(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    style = "white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere"
+    font = "font-family: var(--jp-code-font-family, monospace); line-height: 1.4"  # apps have another for widgets
+    style = f"white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; {font}"
     return f"<pre style='{style}'>{html.escape(text)}</pre>"
