@@ -127,6 +127,8 @@ def gus(
         return
     print(f"{found['trace']} on {found['core']} (simulated): {found['instructions']:,} instructions")
     print(f"{found['cycles']:,.0f} cycles, {found['ipc']:.2f} instructions per cycle")
+    for missing in found["missing"]:
+        print(f"not in these figures: {missing}")
     print("\nlayers of the instruction table, by share of the executed instructions")
     for name, share in found["layers"].items():
         print(f"  {share:7.1%}  {name}: {coverage.titles.get(name, 'a guess')}")
@@ -245,7 +247,9 @@ def _trace(
         raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE (C, C++)")
     built: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
     if source is not None:
-        return compile_kernel(source, function or None, **built).trace(*kernel_arguments(called), limit=limit)
+        return compile_kernel(source, function or None, **built).trace(
+            *kernel_arguments(called), limit=limit, callees=True
+        )
     return named_trace(what, limit, **built)
 
 
@@ -260,6 +264,7 @@ def _summary(result: "GusResult", core: str) -> dict[str, Any]:
     return {
         "trace": origin.title,
         "complete": origin.complete,
+        "missing": list(origin.missing),
         "core": core,
         "kind": result.kind,
         "instructions": result.instructions,

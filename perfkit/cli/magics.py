@@ -73,7 +73,7 @@ def gus(line: str, cell: str) -> Any:
     asked = _asked(line)
     kernel, arguments, notes = _compiled(cell, asked)
     with _warnings_told():
-        trace = kernel.trace(*arguments)
+        trace = kernel.trace(*arguments, callees=True)
     _told((*notes, "a later call: this is the first, with empty caches (%%why explains a later one)"))
     return Gus(Microarchitecture.load(asked.get("core", "host"))).run(trace)
 

@@ -87,7 +87,7 @@ def _record(
     from perfkit.collectors.kernels import compile_kernel
 
     kernel = compile_kernel(Path(source), function or None, build=build or None, defines=defines)
-    return kernel.trace(*arguments, limit=limit)
+    return kernel.trace(*arguments, limit=limit, callees=True)
 
 
 def kernel_arguments(given: str | Sequence[str]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a group of ports does in a program that it holds back: which operations share it."""
+"""What a resource does in a program that it holds back: which operations share its ports, which branches are missed."""
 
 import re
 from typing import TYPE_CHECKING
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfkit.diagnosis import words
+from perfkit.simulators.gus.mispredicted import branch_ticks
+from perfkit.simulators.program.program import INDIRECT, RETURN
 from perfkit.trace.code import NO_ACCESS
 
 if TYPE_CHECKING:
@@ -28,9 +30,12 @@ _STORE = re.compile(r"(v?mov\w*|push|stos\w*|v?p?extr\w*|vextract\w*|vp?scatter\
 def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
     """Say what holds the code back where a resource is scarce, and what usually helps.
 
-    Of ports, with the operations that take most of what they give; of all else as `perfkit.diagnosis.words` has it.
+    Of ports, with the operations that take most of what they give; of mispredicted branches, which kind they are; of
+    all else as `perfkit.diagnosis.words` has it.
     """
     p = result.program
+    if resource == "misprediction_penalty":
+        return _missed(result)
     if resource in _OF_STORES and (torn := _torn(result, stores=True)):
         return f"{words.held_back(resource)}: {torn}", "aligned data"
     if resource not in p.groups or not words.is_ports(resource):
@@ -84,6 +89,22 @@ def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
         f"the ports {resource}, which {_shared(texts, use)} share: {rate:g} a cycle at most",
         words.remedy(resource),
     )
+
+
+def _missed(result: "GusResult") -> tuple[str, str]:
+    """Say which branches are mispredicted, where one kind takes most of the time that all take."""
+    ticks, ending = branch_ticks(result), result.program.ending
+    if ticks[ending == RETURN].sum() > _MOST * ticks.sum():
+        return (
+            "mispredicted returns: calls are nested deeper than the processor's return stack",
+            "a loop in the place of the recursion, or fewer levels of calls",
+        )
+    if ticks[(ending & INDIRECT) != 0].sum() > _MOST * ticks.sum():
+        return (
+            "mispredicted targets of indirect jumps and calls (a switch, function pointers, virtual functions)",
+            "work sorted by its target, or a test for the commonest target before them",
+        )
+    return words.held_back("misprediction_penalty"), words.remedy("misprediction_penalty")
 
 
 def _torn(result: "GusResult", stores: bool) -> str:

@@ -85,6 +85,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "mov_fusion": bool,
     "branch_history": int,
     "return_stack": int,
+    "return_stack_empty": str,
     "memory_renaming": str,
     "linear_tags": bool,
     "store_pairing": bool,
@@ -145,7 +146,8 @@ _FEATURE_UNITS = {
 # with `op_cache_across_lines`, lines do not matter. Constants at rename: -1024 to 1023 added to a 64-bit register by
 # ADD, SUB, INC, DEC or LEA take a slot, but no port and no time; a shift of such a register in the same block takes
 # `shift_of_constant` longer. Flags of logic: by how much SETcc and CMOVcc take longer after flags of AND, OR, XOR or
-# TEST.
+# TEST. Return stack: what it predicts once all its entries were taken ("stale": what older calls left in them;
+# "oldest": the last entry that was taken, again and again).
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
@@ -157,6 +159,7 @@ _CHOICES = {
         "learned",
         "learned by moves",
     ),
+    "return_stack_empty": ("stale", "oldest"),
     "store_boundary": (32, 64),
     "store_pair_bytes": (32, 64),
 }

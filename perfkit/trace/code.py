@@ -64,6 +64,26 @@ class Provenance:
         """What ran, for people: ``workload:function``, as its source names it; "" where nothing is known."""
         return f"{self.workload}:{self.extra.get('source_name', self.function)}".strip(":")
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What ran and is not in the trace: functions that it called, and what came after it stopped."""
+        called = self.extra.get("not_followed_calls", "")
+        return (
+            *((f"functions that it called (name: calls): {called}",) if called else ()),
+            *((f"the rest of the run: recording ended at the {self.stopped}",) if not self.complete else ()),
+        )
+
+    @property
+    def lacks_callees(self) -> str:
+        """A warning that the trace lacks functions which callees=True would have recorded; "" where it does not."""
+        called = self.extra.get("not_followed_calls", "")
+        if not called or self.extra.get("callees") == "True":
+            return ""
+        return (
+            f"{self.function or self.workload or 'the trace'}: the trace lacks functions that it called (name: calls): "
+            f"{called}; their time is missing. Record with callees (perfkit trace --callees, callees=True)"
+        )
+
 
 @dataclass(frozen=True)
 class StaticCode:

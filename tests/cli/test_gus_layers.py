@@ -1,9 +1,12 @@
-"""``perfkit gus``: a calibration, the user's own figures and uops.info's, from the command line."""
+"""``perfkit gus``: a calibration, the user's own figures and uops.info's; what is not in the figures."""
 
 import json
 
 import pytest
 
+import perfkit as pk
+from perfkit.collectors.kernels import compile_kernel
+from perfkit.errors import PerfkitWarning
 from perfkit.machine.overlays import write_overlay
 
 TRACE = "fig1a"
@@ -97,3 +100,32 @@ def test_what_a_better_resource_brings_is_printed_as_a_gain_and_kept_as_a_number
     for line, one in zip(perfect[1:], kept["if_it_were_perfect"], strict=True):
         assert line.split() == [*one["scenario"].split(), f"{one['speedup']:+z.1%}"]
     assert "%" not in told.partition("\noccupancy (simulated)\n")[2].partition("\n\n")[0]
+
+
+HELPED = """
+#include <math.h>
+__attribute__((noipa)) static long helper(long n) { long s = 0; for (long i = 0; i < n; i++) s ^= i * s + 1; return s; }
+long f(long n) { long s = 0; for (long i = 0; i < 10; i++) s += helper(n); return s; }
+"""
+
+
+def test_functions_that_a_source_calls_are_simulated_with_it_and_a_trace_without_them_says_so(perfkit, tmp_path):
+    path, trace = tmp_path / "k.c", tmp_path / "k.trace"
+    path.write_text(HELPED)
+    whole = json.loads(perfkit("gus", "--source", path, "-f", "f", "--core", "zen4", "--json", "--", "1000"))
+    assert whole["instructions"] > 10 * 1000
+    assert whole["missing"] == []
+    perfkit("trace", path, "-f", "f", "-o", trace, "--", "1000")
+    told = perfkit("gus", trace, "--core", "zen4")
+    assert "not in these figures: functions that it called (name: calls): helper: 10" in told
+    perfkit("trace", path, "-f", "f", "--callees", "--limit", "3000", "-o", trace, "--", "1000")
+    assert "not in these figures: the rest of the run: recording ended at the limit of 3000" in perfkit("gus", trace)
+
+
+def test_simulating_a_trace_without_what_it_called_warns(tmp_path):
+    path = tmp_path / "k.c"
+    path.write_text(HELPED)
+    kernel = compile_kernel(path, "f")
+    with pytest.warns(PerfkitWarning, match=r"f: the trace lacks functions that it called .*helper: 10; their time is"):
+        pk.Gus("zen4").run(kernel.trace(1000))
+    pk.Gus("zen4").run(kernel.trace(1000, callees=True))

@@ -106,3 +106,56 @@ def test_what_lies_across_the_end_of_a_line_is_told(address, function, resource,
     told = in_words(result, resource)[0]
     assert told.startswith(said)
     assert ("across" in told) == (address != 56)
+
+
+BRANCHES = """
+#include <stdlib.h>
+static int pick[4096];
+__attribute__((noipa)) long one(long x) { return x + 1; }
+__attribute__((noipa)) long two(long x) { return x ^ 3; }
+__attribute__((noipa)) long three(long x) { return x * 5; }
+static long (*const table[])(long) = {one, two, three};
+__attribute__((noinline)) long targets(long n) {
+  long s = 0;
+  for (long i = 0; i < n; i++) s = table[pick[i]](s);
+  return s;
+}
+__attribute__((noinline)) long tests(long n) {
+  long s = 0;
+  for (long i = 0; i < n; i++) if (pick[i] == 1) s += i / 3; else asm volatile("" : "+r"(s));
+  return s;
+}
+__attribute__((noipa)) long nested(const int *which, long n) {
+  if (!n) return 0;
+  if (*which == 1) { long s = nested(which + 1, n - 1); asm volatile("" : "+r"(s)); return s + 1; }
+  if (*which == 2) { long s = nested(which + 1, n - 1); asm volatile("" : "+r"(s)); return s ^ 1; }
+  long s = nested(which + 1, n - 1); asm volatile("" : "+r"(s)); return s + 5;
+}
+__attribute__((noinline)) long returns(long n) {
+  long s = 0;
+  for (long i = 0; i < n; i++) s += nested(pick, 600);
+  return s;
+}
+int main(void) {
+  for (int i = 0; i < 4096; i++) pick[i] = rand() % 3;
+  volatile long s = targets(4000) + tests(4000) + returns(20);
+  return s == 7;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("targets", "mispredicted targets of indirect jumps and calls"),
+        ("tests", "mispredicted branches"),
+        ("returns", "mispredicted returns: calls are nested deeper"),
+    ],
+)
+def test_mispredicted_branches_are_told_by_their_kind(function, said):
+    result = pk.Gus("zen5", warm="caches").run(
+        Tracer(callees=True, early=True).run(compiled("kinds of branches", BRANCHES), function)
+    )
+    told, helps = in_words(result, "misprediction_penalty")
+    assert told.startswith(said)
+    assert ("recursion" in helps) == (function == "returns")

@@ -195,3 +195,25 @@ def test_returns_are_predicted_as_deep_as_the_return_stack():
     size = int(Microarchitecture.load("zen4").feature("return_stack"))
     assert missed(size - 1) == 0
     assert missed(size + 4) > 0
+
+
+@pytest.mark.parametrize("sites", [[0] * 90, [0, 1] * 45, [0, 1, 2] * 30, [1, *[0] * 89], [*[0] * 60, 1, *[0] * 30]])
+def test_an_empty_return_stack_gives_its_oldest_entry_again_where_the_core_file_says_so(sites):
+    """Nested calls from a few places, as they were timed on a Zen 5; every miss took 30 cycles there."""
+    call, ret = "e800000000", "c3"
+    blocks = [(0x1000 + 16 * k + 5 * part, (call, ret)[part]) for k in range(3) for part in range(2)]
+    stream = [*(2 * k for k in [*sites, 0]), 1, *(2 * k + 1 for k in reversed(sites))]  # the last calls what follows it
+    below = len(sites) - int(Microarchitecture.load("zen5").feature("return_stack"))
+    expected = sum(each != sites[below] for each in sites[:below])
+    missed, (branches, _) = control(stream, blocks, core="zen5")
+    assert branches == len(sites)
+    assert missed.sum() == expected
+
+
+def test_calls_after_an_empty_return_stack_are_returned_from_rightly():
+    call, ret = "e800000000", "c3"
+    blocks = [(0x1000 + 16 * k + 5 * part, (call, ret)[part]) for k in range(3) for part in range(2)]
+    deep = [0] * 60
+    first = [*(2 * k for k in [*deep, 0]), 1, *(1 for _ in deep[20:])]
+    again = [2, 2, 4, 5, 3, 3, *(1 for _ in deep[:20])]
+    assert control([*first, *again], blocks, core="zen5")[0].sum() == 20  # the last entry that was taken is now another

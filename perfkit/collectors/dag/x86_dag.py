@@ -100,14 +100,8 @@ def trace_source(
     blocks = [reader.block(k) for k in range(trace.code.block_count)]
     name = trace.provenance.function or trace.provenance.workload or "trace"
     branch = reader.slot(BRANCH_RESULT) if whole else -1
-    extra = trace.provenance.extra
-    if (called := extra.get("not_followed_calls")) and extra.get("callees") != "True":
-        warnings.warn(
-            f"{name}: the trace lacks functions that it called (name: calls): {called}; their time is missing. Record "
-            "with callees (perfkit trace --callees)",
-            PerfkitWarning,
-            stacklevel=3,
-        )
+    if lacks := trace.provenance.lacks_callees:
+        warnings.warn(lacks, PerfkitWarning, stacklevel=3)
     further = [step for block in blocks for step in block.repeats]
     program = _program(trace.code, [*blocks, *further], reader.slots)
     facts = {"front end": "x86 trace", "backend": trace.provenance.backend, "whole": str(whole)}

@@ -398,11 +398,18 @@ def clone(
 def plain_copy(region: Region, function: Function, address: int, *, unwinds: bool = False) -> bytes:
     """Copy an entry function without recording code: the original's first bytes will be overwritten.
 
+    It calls itself, not the original, so that the inner calls of a recursion are not counted as calls.
     All of it; only the `beginning` where exceptions may pass the function (`unwinds`): no table tells how to unwind
     what is copied.
     """
     code = region.instructions(function)
-    return encoded(beginning(function, code) if unwinds else [i.copy() for i in code], address)
+    if unwinds:
+        return encoded(beginning(function, code), address)
+    copies = [i.copy() for i in code]
+    for inner in copies:
+        if inner.is_call_near and inner.near_branch_target == function.start:
+            inner.near_branch64 = address
+    return encoded(copies, address)
 
 
 def beginning(entry: Function, code: list[Instruction]) -> list[Instruction]:

@@ -45,7 +45,7 @@ class Tracer:
     limit : int
         Stop after this many instructions (at the end of a basic block). A recorded instruction needs about 4 bytes.
     skip : int
-        Calls of the function to let pass before recording.
+        Calls of the function to let pass before recording. Calls of itself are within the outermost, and not counted.
     repeat : int
         Calls to record after those.
     callees : bool

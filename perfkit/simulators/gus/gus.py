@@ -6,6 +6,7 @@ the executed instructions once and keeps, for each resource, register and word o
 is available.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, SettingError, of_extra
+from perfkit.errors import DataError, PerfkitWarning, SettingError, of_extra
 from perfkit.files import check_fields
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
@@ -141,6 +142,8 @@ class Gus:
                 f"Gus.run takes a Trace; found {type(trace).__name__}: record one with perfkit.collectors.Tracer, "
                 "or open a file with perfkit.Trace.load"
             )
+        if lacks := trace.provenance.lacks_callees:
+            warnings.warn(lacks, PerfkitWarning, stacklevel=2)
         program = self.program(trace)
         if any(form.source == "class default" for form in program.forms):
             self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows

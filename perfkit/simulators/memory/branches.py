@@ -3,7 +3,8 @@
 Directions are predicted as TAGE does (Seznec and Michaud, "A case for (partially) TAgged GEometric history length
 branch prediction", 2006), targets as ITTAGE does (Seznec, "A 64-Kbytes ITTAGE indirect branch predictor", 2011); both
 simplified. Returns are predicted by a stack of the calls that are in the trace; a deeper recursion than it has entries
-overwrites the oldest.
+overwrites the oldest. What an empty stack predicts is a feature of the core (``return_stack_empty``): what stands in
+its entries ("stale", as if they were a ring), or the last entry that was left, again and again ("oldest").
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +28,8 @@ _U: Any = np.uint64
 class Predictor(NamedTuple):
     """Direction tables, target tables, the return stack.
 
-    ``meta``: last block, branches, mispredictions, outcomes, entries of the return stack, history of targets.
+    ``meta``: last block, branches, mispredictions, outcomes, calls that are open, history of targets, entries of the
+    return stack that hold one of them, the last that was taken, whether an empty stack gives that one again.
     """
 
     bimodal: NDArray[np.int8]
@@ -60,7 +62,7 @@ def predictor(core: Microarchitecture, blocks: int) -> Predictor:
         np.zeros((targets, _TARGETS), dtype=np.int8),
         np.array(_PATHS, dtype=np.int64),
         np.full(int(core.feature("return_stack", _RETURNS)), -1, dtype=np.int64),
-        np.array([-1, 0, 0, 0, 0, 0], dtype=np.int64),
+        np.array([-1, 0, 0, 0, 0, 0, 0, 0, core.feature("return_stack_empty") == "oldest"], dtype=np.int64),
     )
 
 
@@ -148,12 +150,24 @@ def predict_target(p: Any, block: Any, target: Any) -> Any:  # pragma: no cover 
 
 
 @inlined
+def call(p: Any, follows: Any) -> Any:  # pragma: no cover - compiled
+    """Note where a call returns to."""
+    size = len(p.stack)
+    p.stack[p.meta[4] % size] = follows
+    p.meta[4] += 1
+    p.meta[6] = min(size, p.meta[6] + 1)
+
+
+@inlined
 def returns(p: Any, target: Any) -> Any:  # pragma: no cover - compiled
     """Return whether a return to ``target`` is mispredicted; one from beyond the trace is not known to be."""
     if p.meta[4] <= 0:
         return False
     p.meta[4] -= 1
-    wrong = p.stack[p.meta[4] % len(p.stack)] != target
+    if p.meta[6] > 0 or not p.meta[8]:
+        p.meta[6] = max(0, p.meta[6] - 1)
+        p.meta[7] = p.meta[4] % len(p.stack)
+    wrong = p.stack[p.meta[7]] != target
     p.meta[1] += 1
     p.meta[2] += wrong
     return wrong

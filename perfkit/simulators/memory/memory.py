@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.compiled import compiled, inlined
-from perfkit.simulators.memory.branches import Predictor, predict, predict_target, predictor, returns
+from perfkit.simulators.memory.branches import Predictor, call, predict, predict_target, predictor, returns
 from perfkit.simulators.memory.cache import MEMORY, NEXT_LINE, STREAMS, CacheCounts, Caches, caches, touch
 from perfkit.simulators.memory.forwarding import RECENT, Stores, recent_stores, source
 from perfkit.simulators.program.program import CALL, CONDITIONAL, INDIRECT, RETURN, Program
@@ -306,8 +306,7 @@ def _branch(  # pragma: no cover - compiled
         if ending & INDIRECT:
             missed = predict_target(predictor, before, b)
         if ending & CALL and taken and follows >= 0:  # the callee is in the trace
-            predictor.stack[predictor.meta[4] % len(predictor.stack)] = follows
-            predictor.meta[4] += 1
+            call(predictor, follows)
     return missed
 
 

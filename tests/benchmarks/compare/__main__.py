@@ -99,7 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--alike", type=int, default=200)
     parser.add_argument("--planted", type=int, default=100)
-    parser.add_argument("--processes", type=int, default=20)
+    parser.add_argument("--processes", type=int, default=30, help="as the command, unless said")
     parser.add_argument("--kernels", default=",".join(KERNELS))
     parser.add_argument("--rows", type=Path, help="keep a line per comparison here, and go on after them")
     options = parser.parse_args()

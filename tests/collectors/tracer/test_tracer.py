@@ -72,6 +72,48 @@ def test_skip_and_repeat_choose_the_calls(build, skip, repeat, loads):
     assert trace.access_count == sum(loads) + len(loads)
 
 
+TREE = """
+#include <stdio.h>
+#include <stdlib.h>
+#if __cplusplus
+#include <stdexcept>
+#endif
+__attribute__((noipa)) long tree(long depth) {
+#if __cplusplus
+    if (depth < 0) throw std::runtime_error("negative");
+#endif
+    if (depth == 0) return 1;
+    long left = tree(depth - 1);
+    return left + tree(depth - 1) + 1;
+}
+int main(int argc, char **argv) {
+    long s = 0;
+    for (int k = 0; k < 5; k++) s += tree(4 + k);
+    printf("%ld\\n", s);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("compiler", "name"), [("gcc", "tree"), ("g++", "_Z4treel")])
+@pytest.mark.parametrize("callees", [False, True])
+def test_the_inner_calls_of_a_recursion_are_none_of_those_skipped_or_repeated(build, compiler, name, callees):
+    cxx = ("-x", "c++", "-Wl,--no-as-needed", "-lstdc++") if compiler == "g++" else ()
+    program = build(TREE, "-fno-optimize-sibling-calls", *cxx)
+
+    def calls_of(skip, repeat=1):
+        trace = Tracer(skip=skip, repeat=repeat, callees=callees, early=True).run(program, name)
+        assert trace.provenance.complete
+        starts = trace.code.pc[trace.code.block_start[:-1]] == trace.code.pc.min()
+        return int(trace.block_counts()[starts].sum())
+
+    whole = [2 ** (5 + k) - 1 for k in range(5)]  # nodes of a tree of so many levels
+    assert [calls_of(skip) for skip in (0, 1, 4)] == [whole[0], whole[1], whole[4]]
+    assert calls_of(2, repeat=2) == whole[2] + whole[3]
+    with pytest.raises(DataError, match=r"5 times; the trace was to begin with call 6|called .* 5 times"):
+        calls_of(5)
+
+
 def test_the_limit_ends_a_trace_at_a_whole_block():
     kernel = corpus_kernel("gemm", "scalar")
     whole = kernel.trace()
