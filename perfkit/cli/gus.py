@@ -166,6 +166,8 @@ def _tell_threads(
         if causality:
             say(f"asking which instructions of thread {result.critical} are responsible")
             tables[f"causality of thread {result.critical}"] = _responsible(slowest)
+    if output is not None:
+        wrote(output)
     if as_json:
         print_json(
             {
