@@ -12,10 +12,15 @@ not run, each shows its static picture. Everything comes from the installed pack
 import argparse
 import base64
 import html
+import json
 import os
 import re
+import struct
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +28,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
 _SIGNS = {"cdot": "·", "times": "×", "le": "≤", "ge": "≥", "infty": "∞"}
+_CARD = (300, 170)  # pixels of a card's picture
+_ELSEWHERE = re.compile(r":$|\b[Bb]elow\b")  # sentences that lead to something which is not on the card
 _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)\.ipynb")
 
 STYLE = """
@@ -66,9 +73,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="execute only notebooks whose name holds this")
     parser.add_argument("--timeout", type=int, default=600, help="seconds a cell may take")
     options = parser.parse_args()
-    chosen = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if options.only in path.stem]
+    chosen = [path for path in notebooks() if options.only in path.stem]
     if not chosen:
-        names = ", ".join(path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb")))
+        names = ", ".join(path.stem for path in notebooks())
         parser.error(f"no notebook's name holds {options.only!r}; there are: {names}")
     if options.timeout < 1:
         parser.error(f"--timeout is at least 1 second; found {options.timeout}")
@@ -101,9 +108,19 @@ def main() -> int:
     return 1 if failed else 0
 
 
+def notebooks() -> list[Path]:
+    """Return all notebooks: those of the methods, then the units of the course."""
+    return [*sorted(NOTEBOOKS.glob("*.ipynb")), *sorted((NOTEBOOKS / "course").glob("*.ipynb"))]
+
+
+def page_name(path: Path) -> str:
+    """Return where a notebook's page lies, below the gallery: as the notebook does below its folder."""
+    return path.relative_to(NOTEBOOKS).with_suffix(".html").as_posix()
+
+
 def write_index(out: Path) -> None:
     """Write the index: every notebook, with a link where its page is there."""
-    cards = [read_card(path, out) for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
+    cards = [read_card(path, out) for path in notebooks()]
     (out / "index.html").write_text(index(cards), encoding="utf-8")
 
 
@@ -112,18 +129,36 @@ def write_page(path: Path, out: Path, timeout: int) -> None:
     from perfkit.cli.notebook_runs import execute
     from perfkit.cli.pages import Site, page_of
 
-    executed = execute(path, {}, timeout)
+    page = out / page_name(path)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    up = "" if page.parent == out else "../"
+    with as_shown(path) as shown:
+        executed = execute(shown, {}, timeout)
     for cell in executed.cells:
         if cell.cell_type == "markdown":
             cell.source = _LINK.sub(r"](\1.html", cell.source)
-    bar = '<a href="index.html">perfkit gallery</a> · executed with its shipped data; opened without a kernel, '
+    bar = f'<a href="{up}index.html">perfkit gallery</a> · executed with its shipped data; opened without a kernel, '
     bar += "live views compute in the browser; the other widgets show, and compute nothing. To play with all: "
     bar += f"<code>./kit lab</code>, notebook <code>{path.name}</code>."
     title = title_of(executed, path)
-    (out / f"{path.stem}.html").write_text(page_of(executed, title, Site("assets/widgets.js", bar)), encoding="utf-8")
-    picture = last_picture(executed)
+    page.write_text(page_of(executed, title, Site(f"{up}assets/widgets.js", bar)), encoding="utf-8")
+    picture = card_picture(executed)
     if picture:
         (out / "assets" / f"{path.stem}.png").write_bytes(picture)
+
+
+@contextmanager
+def as_shown(path: Path) -> Iterator[Path]:
+    """Yield the notebook that is executed: of a unit of the course the students' version, without solutions."""
+    from perfkit.course.versions import read_notebook, student_version
+
+    if path.parent == NOTEBOOKS:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        version = Path(folder) / path.name
+        version.write_text(json.dumps(student_version(read_notebook(path))), encoding="utf-8")
+        yield version
 
 
 def read_card(path: Path, out: Path) -> Card:
@@ -133,17 +168,20 @@ def read_card(path: Path, out: Path) -> Card:
     notebook = nbformat.read(path, as_version=4)
     picture = f"assets/{path.stem}.png"
     return Card(
-        f"{path.stem}.html",
+        page_name(path),
         title_of(notebook, path),
-        first_paragraph(notebook),
+        misconception(path) or first_paragraph(notebook),
         picture if (out / picture).is_file() else "",
-        (out / f"{path.stem}.html").is_file(),
+        (out / page_name(path)).is_file(),
     )
 
 
 def index(cards: list[Card]) -> str:
     """Return the index page."""
-    items = "".join(_item(card) for card in cards)
+    methods, units = (
+        "".join(_item(card) for card in cards if card.page.startswith("course/") is of_course)
+        for of_course in (False, True)
+    )
     ready = sum(card.made for card in cards)
     state = "" if ready == len(cards) else f" {ready} of {len(cards)} are made so far: reload this page for more."
     return (
@@ -151,7 +189,9 @@ def index(cards: list[Card]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head><body><h1>perfkit: why is this code slow?</h1>"
         f"<p>Every notebook, executed. The pages need no network and no kernel.{state}</p>"
-        f'<ul class="cards">{items}</ul>'
+        f'<ul class="cards">{methods}</ul>'
+        "<h2>The course: six units of 90 minutes</h2>"
+        f'<ul class="cards">{units}</ul>'
         '<p class="muted">Made by <code>./kit gallery</code>. Data that was not measured says so where it is shown.</p>'
         "</body></html>"
     )
@@ -186,27 +226,45 @@ def first_paragraph(notebook: Any, length: int = 240) -> str:
             if text and not text.startswith(("#", "|", "```", "-", "!", "<")):
                 text = re.sub(r"\[([^\]]+)\]\([^)]*\)|[*`$]", lambda m: m[1] or "", text)
                 text = re.sub(r"\\(\w+)", lambda m: _SIGNS.get(m[1], m[1]), text)  # of formulas
-                ends = [match.end() for match in re.finditer(r"[.?!](?= [A-Z])", text) if match.end() <= length]
-                return (
-                    text
-                    if len(text) <= length
-                    else text[: ends[-1]]
-                    if ends
-                    else text[: text.rfind(" ", 0, length)] + " …"
-                )
+                return _sentences(text, length)
     return ""
 
 
-def last_picture(notebook: Any) -> bytes:
-    """Return the last picture of the outputs; results come after explanations."""
-    found = b""
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            data = output.get("data", {}).get("image/png")
-            # A view's own picture shows the method best: prefer it.
-            if data and (not found or "application/vnd.jupyter.widget-view+json" in output.data):
-                found = base64.b64decode("".join(data))
-    return found
+def misconception(path: Path) -> str:
+    """Return what many believe before a unit of the course; "" for other notebooks."""
+    if path.parent == NOTEBOOKS:
+        return ""
+    from perfkit.course.units import UNITS
+
+    return next((f"Many believe: {unit.misconception}" for unit in UNITS if unit.notebook == path.name), "")
+
+
+def _sentences(text: str, length: int) -> str:
+    """Return the first sentences, as many as fit; none that leads to what follows on the page, and none that is cut."""
+    first, *more = [one for one in re.split(r"(?<=[.?!]) (?=[A-Z])", text) if not _ELSEWHERE.search(one)] or [text]
+    for one in more:
+        if len(first) + 1 + len(one) > length:
+            break
+        first += f" {one}"
+    return first.rstrip(":")
+
+
+def card_picture(notebook: Any) -> bytes:
+    """Return the first picture of the cell tagged ``thumbnail``, else the one whose letters are largest on a card."""
+    found = [
+        ("thumbnail" in cell.metadata.get("tags", []), base64.b64decode("".join(output["data"]["image/png"])))
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    ]
+    tagged = [picture for chosen, picture in found if chosen]
+    return tagged[0] if tagged else max((picture for _, picture in found), key=_shrunk, default=b"")
+
+
+def _shrunk(png: bytes) -> float:
+    """Return by how much a picture is made smaller or larger to fit a card."""
+    width, height = struct.unpack(">II", png[16:24])  # of its header
+    return min(_CARD[0] / width, _CARD[1] / height)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json, rows
+from perfkit.cli.output import print_json, rows, wrote
 
 if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
@@ -38,7 +38,7 @@ def analyse(
 
         mpl.use("Agg")
         result.save(place)
-        typer.echo(f"wrote {place}", err=True)
+        wrote(place)
     if as_json:
         print_json(_as_json(result))
         return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import notes_to_stderr, print_json, progress_bar, rows
+from perfkit.cli.output import notes_to_stderr, print_json, progress_bar, rows, wrote
 from perfkit.files import replaced
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def blocks(
     if output is not None:
         with replaced(output) as temporary:
             table.to_csv(temporary, index=False)
-        typer.echo(f"wrote {output}", err=True)
+        wrote(output)
     if as_json:
         print_json({"core": predicted.core, "measured": said, "blocks": rows(table)})
         return

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from perfkit.cli import options
+from perfkit.cli.output import wrote
 
 
 def calibrate(
@@ -73,7 +74,7 @@ def calibrate(
         typer.echo(text.drop(columns="differs").to_string(index=False, float_format=lambda value: f"{value:.3f}"))
     if output is not None:
         found.save_overlay(output, machine)
-        typer.echo(f"wrote {output}: InstructionTables.load(core, calibration={str(output)!r})", err=True)
+        wrote(output, f"InstructionTables.load(core, calibration={str(output)!r})")
 
 
 def _full(output: Path, as_json: bool) -> None:
@@ -106,4 +107,4 @@ def _full(output: Path, as_json: bool) -> None:
         typer.echo(f"the same command measures again what was left out; {keep} has the rest", err=True)
     if found.doubt:
         typer.echo(f"warning: {found.doubt}", err=True)
-    typer.echo(f"wrote {output}: --core {output} in every command", err=True)
+    wrote(output, f"--core {output} in every command")

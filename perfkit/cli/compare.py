@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import notes_to_stderr
+from perfkit.cli.output import notes_to_stderr, wrote
 from perfkit.cli.progress import stages
 
 ENDINGS = (".md", ".html", ".json", ".csv", ".parquet")
@@ -98,7 +98,7 @@ def compare(
     typer.echo(found.to_json() if as_json else found.summary())
     if output is not None:
         found.write(output)
-        typer.echo(f"wrote {output}", err=True)
+        wrote(output)
 
 
 def _build(flags: str, defines: dict[str, str]) -> dict[str, Any]:

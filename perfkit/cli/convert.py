@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json
+from perfkit.cli.output import print_json, wrote
 from perfkit.cli.samples import Collect, Cumulative, described, read_dumps
 from perfkit.errors import SettingError
 from perfkit.files import replaced
@@ -52,11 +52,12 @@ def convert(
     else:
         with replaced(out) as temporary:
             read.to_wide().reset_index().to_csv(temporary, index=False)
+    wrote(out)
     left_out = _left_out(read) if out.suffix == ".csv" else []
     if as_json:
         print_json({"written": out, "left_out": left_out, **described(read)})
         return
-    typer.echo(f"{out.name}: {read!r}")
+    typer.echo(repr(read))
     if left_out:
         typer.echo(f"note: {out.name} holds counts only: {', '.join(left_out)} are left out; .parquet keeps everything")
     for note in read.notes:

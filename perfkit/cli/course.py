@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json, progress_bar, rows
+from perfkit.cli.output import print_json, progress_bar, rows, wrote
 from perfkit.errors import DataError, PerfkitError, SettingError, UnavailableError, of_extra
 from perfkit.files import replaced
 
@@ -75,11 +75,11 @@ def student_command(
             continue
         _write(student_version(read_notebook(notebook_of(one)), student or ""), target)
         written.append(target)
+    for path in written:
+        wrote(path)
     if as_json:
         print_json({"written": written, "kept": kept})
         return
-    for path in written:
-        typer.echo(f"wrote {path}")
     for path in kept:
         typer.echo(f"kept {path}: it is there already; remove it first, or name another --folder")
 
@@ -122,10 +122,9 @@ def slides_command(
     target.parent.mkdir(parents=True, exist_ok=True)
     with replaced(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
+    wrote(target)
     if as_json:
         print_json({"written": target, "slides": page.count('<section class="slide">')})
-    else:
-        typer.echo(f"wrote {target}")
 
 
 @app.command("grade", cls=options.Command)
@@ -160,7 +159,7 @@ def grade_command(
     if output is not None:
         with replaced(output) as temporary:
             table.to_csv(temporary, index=False)
-        typer.echo(f"wrote {output}", err=True)
+        wrote(output)
     if as_json:
         print_json({"exercises": rows(table), "failed": failed})
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import draw, print_json, rows
+from perfkit.cli.output import draw, print_json, rows, wrote
 from perfkit.errors import SettingError
 from perfkit.names import p_words
 
@@ -89,6 +89,7 @@ def cpi(
         if len(stacks) > 1:
             raise SettingError(f"--output takes the fit of one workload; these are {', '.join(stacks)}")
         stacks[next(iter(stacks))].save(output)
+        wrote(output)
     if picture is not None:
         draw(stacks, picture)
     if as_json:

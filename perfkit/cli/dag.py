@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import draw, print_json, progress_bar, rows
+from perfkit.cli.output import draw, print_json, progress_bar, rows, wrote
 
 app = options.group(
     "Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks.\n\n"
@@ -75,13 +75,16 @@ def run_command(
         typer.Option(
             "--picture",
             metavar="FILE",
-            help="Draw all of them below the core's roofs (.png, .pdf; .svg and .html answer the pointer).",
+            help="Draw all of them below the core's roofs (.png, .pdf; .svg answers the pointer).",
             callback=options.ends_in(*options.PICTURES, ".html"),
         ),
     ] = None,
     host_roofs: Annotated[
         Path | None,
         typer.Option("--host-roofs", metavar="FILE", help="Draw this host's bandwidths, too (perfkit calibrate -o)."),
+    ] = None,
+    output: Annotated[
+        Path | None, options.output("Write this picture as one page (.html) that answers the pointer.", ".html")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -99,8 +102,9 @@ def run_command(
     given = [str(word) for word in (what, source, python, trace) if word]
     if not given:
         raise SettingError("say what to schedule: WHAT, --source FILE, --python MODULE:FUNCTION or --trace TRACE")
-    if host_roofs is not None and picture is None:
-        raise SettingError("--host-roofs are drawn: say where with --picture FILE")
+    places = [place for place in (picture, output) if place is not None]
+    if host_roofs is not None and not places:
+        raise SettingError("--host-roofs are drawn: say where with --picture FILE or -o FILE.html")
     if not ranked:
         options.has_no_effect(ctx, "with --no-relax", "gus", "top")
     called = options.called_with(words, arguments)
@@ -126,8 +130,8 @@ def run_command(
         found.append(row)
         if not as_json:
             typer.echo(row["text"] + "\n")
-    if picture is not None:
-        _draw_levels(found, picture, host)
+    if places:
+        _draw_levels(found, places, host)
     if as_json:
         print_json([{key: value for key, value in row.items() if key not in ("roofline", "text")} for row in found])
 
@@ -155,7 +159,7 @@ def _measured(dag: Any, row: dict[str, Any], warm: bool) -> dict[str, Any]:
     return {"measured": {"performance": value, "least": least, "most": most, "cycles": timed.cycles}, "text": text}
 
 
-def _draw_levels(found: list[dict[str, Any]], path: Path, host: dict[str, tuple[float, float, float]]) -> None:
+def _draw_levels(found: list[dict[str, Any]], paths: list[Path], host: dict[str, tuple[float, float, float]]) -> None:
     """Draw all rows below the core's roofs."""
     import matplotlib as mpl
 
@@ -166,8 +170,10 @@ def _draw_levels(found: list[dict[str, Any]], path: Path, host: dict[str, tuple[
     timed = {row["name"]: row["measured"] for row in found if "measured" in row}
     bars = {name: (m["performance"], m["least"], m["most"]) for name, m in timed.items()}
     titles = level_titles(rooflines, bars) | host_titles(host)
-    write_picture(plot_levels(rooflines, bars, host=host).figure, path, titles)
-    typer.echo(f"wrote {path}", err=True)
+    figure = plot_levels(rooflines, bars, host=host).figure
+    for path in paths:
+        write_picture(figure, path, titles)
+        wrote(path)
 
 
 def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, gus: bool, top: int) -> dict[str, Any]:

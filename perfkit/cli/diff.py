@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json, rows
+from perfkit.cli.output import print_json, rows, wrote
 from perfkit.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perfkit.exploration.counts_diff import CountsDiff
     from perfkit.simulators.gus.diff import GusDiff
 
-_ENDINGS = (".md", ".parquet", ".json", ".csv")
+_ENDINGS = (".html", ".md", ".parquet", ".json", ".csv")
 
 
 def diff(
@@ -47,9 +47,9 @@ def diff(
     top: options.Top = 10,
     html: options.Html = None,
     output: Annotated[
-        Path | None,
-        options.output("Write a report (.md) or the result (.parquet, .json, .csv).", *_ENDINGS),
-    ] = None,
+        list[Path],
+        options.outputs("Write one page (.html), a report (.md) or the result (.parquet, .json, .csv)", *_ENDINGS),
+    ] = [],  # noqa: B006  typer copies it
     as_json: options.Json = False,
 ) -> None:
     """Say what changed between two simulated runs, or two dumps: cycles, causes, bottleneck and lines.
@@ -59,7 +59,7 @@ def diff(
 
     Example: perfkit diff kernel.c -f sum --flags "-O1" --flags-b "-O3 -march=native" -- 'f8[1000]' 1000
 
-    Example: perfkit diff ./before ./after -f solve --html change.html -- 48 grid.txt
+    Example: perfkit diff ./before ./after -f solve -o change.html -- 48 grid.txt
 
     Example: perfkit diff before.trace after.trace --core zen4 -o change.md
     """
@@ -83,16 +83,15 @@ def diff(
                 if value:
                     raise SettingError(f"{option} is for dumps of counters; these two sides are simulated runs")
             found = _of_runs(sides, say)
-    for path in (output, html):
-        if path is not None:
-            _write(found, path, top)
+    places = [*output, *([html] if html is not None else [])]
+    for path in places:
+        _write(found, path, top)
     if as_json:
         print_json(_content(found))
     else:
         typer.echo(_text(found, top))
-    for path in (output, html):
-        if path is not None:
-            typer.echo(f"wrote {path}", err=True)
+    for path in places:
+        wrote(path)
     if at_most is not None:
         _judge(found, at_most)
 

@@ -1,13 +1,12 @@
 """``perfkit explore``: a first look at dumps."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json
+from perfkit.cli.output import print_json, wrote
 
 
 def explore(
@@ -46,4 +45,4 @@ def explore(
     else:
         typer.echo(found.report())
     if output is not None:
-        typer.echo(f"\n{output}", file=sys.stderr if as_json else None)
+        wrote(output)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json
+from perfkit.cli.output import print_json, wrote
 from perfkit.errors import MissingFileError, PerfkitError, SettingError
 from perfkit.files import is_folder
 
@@ -139,6 +139,8 @@ def _keep(found: Mapping[str, Any], errors: Mapping[str, Exception], baselines: 
     if found:
         update_baselines({name: reading.entry() for name, reading in found.items()}, baselines)
     failed = {name: str(error) for name, error in errors.items()}
+    if found:
+        wrote(baselines)
     if as_json:
         cycles = {name: reading.cycles for name, reading in found.items()}
         print_json({"written": baselines if found else None, "cycles": cycles} | ({"errors": failed} if failed else {}))
@@ -147,7 +149,8 @@ def _keep(found: Mapping[str, Any], errors: Mapping[str, Exception], baselines: 
         typer.echo(f"{name}: {reading.cycles:,.0f} cycles ({reading.gate.how})")
     for name, message in failed.items():
         typer.echo(f"ERROR  {name}: {message}")
-    typer.echo(f"wrote {baselines}" if found else f"{baselines} stays as it was", err=True)
+    if not found:
+        typer.echo(f"{baselines} stays as it was", err=True)
 
 
 def _one(
@@ -248,4 +251,4 @@ def _tell(found: "list[GateVerdict]", markdown: bool, as_json: bool, output: Pat
             mark = "ok    " if each.passed else "ERROR " if each.cause == "error" else "FAILED"
             typer.echo(f"{mark} {each.name}: {each.message}")
     if output is not None:
-        typer.echo(f"wrote {output}", err=True)
+        wrote(output)

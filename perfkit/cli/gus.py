@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json
+from perfkit.cli.output import print_json, wrote
 from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def gus(
     result = settings.run(trace)
     if output is not None:
         result.save(output)
+        wrote(output)
     coverage = costs.served(trace)
     found = _summary(result, machine.name) | {
         "layers": {name: share for name, share in coverage.shares.items() if share}
@@ -165,6 +166,8 @@ def _tell_threads(
         if causality:
             say(f"asking which instructions of thread {result.critical} are responsible")
             tables[f"causality of thread {result.critical}"] = _responsible(slowest)
+    if output is not None:
+        wrote(output)
     if as_json:
         print_json(
             {

@@ -108,12 +108,11 @@ def _keeping_inputs(command: Any) -> Any:
 
     @wraps(run)
     def checked(**values: Any) -> Any:
-        for name, place in values.items():
-            if name in written and isinstance(place, Path) and place.is_file():
-                others = (value for other, value in values.items() if other not in written)
-                given = (each for value in others for each in (value if isinstance(value, list | tuple) else [value]))
-                if any(_is_file(each, place) for each in given):
-                    raise SettingError(f"{place} is both read and written; name another file to write")
+        listed = [(name, value if isinstance(value, list | tuple) else [value]) for name, value in values.items()]
+        given = [each for name, found in listed if name not in written for each in found]
+        for place in (each for name, found in listed if name in written for each in found):
+            if isinstance(place, Path) and place.is_file() and any(_is_file(each, place) for each in given):
+                raise SettingError(f"{place} is both read and written; name another file to write")
         return run(**values)
 
     command.callback = checked

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import draw, notes_to_stderr, print_json, rows
+from perfkit.cli.output import draw, notes_to_stderr, print_json, rows, wrote
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +128,7 @@ def noise(
         _tell(found)
     if output is not None:
         found.save(output)
-        typer.echo(f"wrote {output}", err=True)
+        wrote(output)
     if picture is not None:
         draw(found, picture)
 

@@ -172,6 +172,16 @@ def output(text: str, *suffixes: str) -> Any:
     return typer.Option("--output", "-o", metavar="FILE", help=text, callback=ends_in(*suffixes))
 
 
+def outputs(text: str, *suffixes: str) -> Any:
+    """Return the option ``--output`` of a command that writes several kinds of file: it may be repeated."""
+    check = ends_in(*suffixes)
+
+    def each(ctx: typer.Context, paths: list[Path] | None) -> list[Path]:
+        return [path for path in paths or [] if check(ctx, path)]
+
+    return typer.Option("--output", "-o", metavar="FILE", help=f"{text}; may be repeated.", callback=each)
+
+
 def picture(text: str) -> Any:
     """Return the option ``--picture``: the file that a command draws its result into."""
     return typer.Option("--picture", metavar="FILE", help=f"{text} (.png, .svg or .pdf).", callback=ends_in(*PICTURES))
@@ -344,5 +354,7 @@ AtMost = Annotated[
 ]
 Html = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="Write one page that needs no server.", callback=ends_in(".html")),
+    typer.Option(
+        "--html", metavar="FILE", help="The older spelling of -o FILE.html.", hidden=True, callback=ends_in(".html")
+    ),
 ]

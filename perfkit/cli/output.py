@@ -26,6 +26,11 @@ def rows(frame: Any) -> list[dict[str, Any]]:
     return found
 
 
+def wrote(path: Path, more: str = "") -> None:
+    """Say on the error output, beside whatever is printed, which file was written and what it holds or is for."""
+    typer.echo(f"wrote {path}" + (f": {more}" if more else ""), err=True)
+
+
 def draw(result: Any, path: Path) -> None:
     """Write a result's picture to a file, without a screen."""
     import matplotlib as mpl
@@ -35,7 +40,7 @@ def draw(result: Any, path: Path) -> None:
     with replaced(path) as temporary:
         figure = getattr(drawn, "figure", drawn)
         figure.savefig(temporary, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
-    typer.echo(f"wrote {path}", err=True)
+    wrote(path)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.notebook_runs import checked, execute, find_notebook, pairs_of, parameters_of, shipped_notebooks
-from perfkit.cli.output import print_json, progress_bar
+from perfkit.cli.output import print_json, progress_bar, wrote
 from perfkit.errors import SettingError
 from perfkit.files import replaced
 from perfkit.names import listed
@@ -123,10 +123,11 @@ def report(
         given = ", ".join(f"{k} = {v}" for k, v in values.items()) or "defaults"
         write(executed, output, title=f"{path.stem}: {given}")
     seconds = time.perf_counter() - start
+    wrote(output)
     if as_json:
         print_json({"written": output, "notebook": path, "parameters": values, "seconds": seconds})
     else:
-        typer.echo(f"{output}: {path.name} in {seconds:.1f} s")
+        typer.echo(f"{path.name} in {seconds:.1f} s")
 
 
 def _many(
@@ -142,13 +143,12 @@ def _many(
             path, runs, folder, timeout=timeout, cluster=cluster, jobs=jobs, progress=bar, without=without
         )
     failed = [r for r in records if r["status"] != "ok"]
+    wrote(folder / "index.html")
     if as_json:
         print_json({"folder": folder, "runs": records})
     else:
         kept = sum(r["kept"] for r in records)
-        typer.echo(
-            f"{folder / 'index.html'}: {len(records) - len(failed)} of {len(runs)} runs done ({kept} from before)"
-        )
+        typer.echo(f"{len(records) - len(failed)} of {len(runs)} runs done ({kept} from before)")
         for r in failed[:5]:
             typer.echo(f"failed: {r['values']}: {r['error'].splitlines()[0] if r['error'] else ''}")
     if failed:

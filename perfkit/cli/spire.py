@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json, rows
+from perfkit.cli.output import print_json, rows, wrote
 from perfkit.errors import MissingFileError, PerfkitWarning, SettingError
 from perfkit.files import is_folder
 
@@ -82,6 +82,7 @@ def rank_command(
     trained = _model([*train, *(more or [])], model, time_event, work_event, min_running)
     if save_model is not None:
         trained.save(save_model)
+        wrote(save_model)
     samples = open_samples(analyse, memory=True, time_event=time_event, work_event=work_event)
     ranking = trained.rank(samples, seed=seed or 0)
     of = Areas.load() if areas is None else Areas.load().extended(areas)
@@ -110,13 +111,14 @@ def train_command(
         raise SettingError("say which file to write: perfkit spire train 'runs/*.txt' -o mine.spire")
     trained = _model(runs, None, time_event, work_event, min_running)
     trained.save(output)
+    wrote(output)
     most = int(trained.training["n_samples"].max()) if len(trained.training) else 0
     left = trained.training["status"].value_counts().drop("ok", errors="ignore")
     if as_json:
         about = {"written": output, "kind": trained.kind, "rooflines": len(trained.rooflines)}
         print_json({**about, "most_samples_per_event": most, "not_trained": left.to_dict()})
         return
-    typer.echo(f"{output}: {len(trained.rooflines)} rooflines of {trained.kind} samples, at most {most:,} per event")
+    typer.echo(f"{len(trained.rooflines)} rooflines of {trained.kind} samples, at most {most:,} per event")
     if len(left):
         typer.echo("not trained: " + ", ".join(f"{n} {status}" for status, n in left.items()))
     if most < _FEW:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json, progress_bar, rows
+from perfkit.cli.output import print_json, progress_bar, rows, wrote
 from perfkit.errors import DataError, PerfkitError
 from perfkit.files import replaced
 
@@ -194,7 +194,7 @@ def write_table(runs: "StudyRuns", output: Path) -> None:
             runs.table.reset_index().assign(kind=runs.kind).to_csv(temporary, index=False)
     else:
         runs.save(output)
-    typer.echo(f"wrote {output}", err=True)
+    wrote(output)
 
 
 def duration(seconds: float) -> str:

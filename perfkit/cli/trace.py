@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json
+from perfkit.cli.output import print_json, wrote
 
 if TYPE_CHECKING:
     from perfkit.trace.threads import ThreadTraces
@@ -85,6 +85,7 @@ def trace(
             return
         recorded = tracer.run(what, function, called)
     path = recorded.save(output or Path(f"{recorded.provenance.function.replace('/', '_')}.trace"))
+    wrote(path)
     origin = recorded.provenance
     if as_json:
         print_json(
@@ -102,7 +103,7 @@ def trace(
             }
         )
         return
-    print(f"{path}: {recorded.instruction_count:,} instructions, {recorded.access_count:,} accesses", end="")
+    print(f"{recorded.instruction_count:,} instructions, {recorded.access_count:,} accesses", end="")
     print(f" ({recorded.isa}), {path.stat().st_size:,} bytes")
     print(f"backend: {origin.backend}" + (f" ({origin.backend_reason})" if origin.backend_reason else ""))
     if origin.stopped:
@@ -116,6 +117,7 @@ def _tell_threads(recorded: "ThreadTraces", output: Path | None, as_json: bool, 
     """Write the traces of all threads, and say what each ran and which lines of memory they share."""
     function = recorded[0].provenance.function
     path = recorded.save(output or Path(f"{function.replace('/', '_')}.threads"))
+    wrote(path)
     lines = recorded.shared_lines()
     if as_json:
         print_json(
@@ -130,7 +132,7 @@ def _tell_threads(recorded: "ThreadTraces", output: Path | None, as_json: bool, 
             }
         )
         return
-    print(f"{path}: {recorded.summary()}")
+    print(recorded.summary())
     for row in recorded.to_frame().itertuples():
         print(
             f"  thread {row.thread}: {row.instructions:,} instructions, {row.accesses:,} accesses, {row.calls:,} calls"

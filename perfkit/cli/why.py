@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json
+from perfkit.cli.output import print_json, wrote
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
@@ -47,8 +47,11 @@ def why(
         callback=options.ends_in(".json"),
     ),
     output: Annotated[
-        Path | None, options.output("Save the answer (.answer): perfkit.Diagnosis.load opens it.", ".answer")
-    ] = None,
+        list[Path],
+        options.outputs(
+            "Write one page (.html), or the answer (.answer), which perfkit.Diagnosis.load opens", ".html", ".answer"
+        ),
+    ] = [],  # noqa: B006  typer copies it
     as_json: options.Json = False,
 ) -> None:
     """Say why a program is slow: its hot function, what holds it back, on which line, and what would help.
@@ -56,6 +59,8 @@ def why(
     Arguments of a function are made up for its parameters' types where none are given.
 
     Example: perfkit why ./program -f solve -- 48
+
+    Example: perfkit why ./program -o why.html -o why.answer
     """
     from perfkit.cli.progress import stages
     from perfkit.cli.standard_input import kept
@@ -75,12 +80,10 @@ def why(
                 noise=noise, say=say, ahead=ahead,
             )  # fmt: skip
         say("writing the answer")
-        if output is not None:
-            answer.save(output)
-        told = _write(answer, html, notebook, timeline)
+        told = _write(answer, [*output, *([html] if html is not None else [])], notebook, timeline)
         values, text = (answer.to_dict(), "") if as_json else ({}, answer.report())
-    for line in told:
-        typer.echo(line, err=True)
+    for place, what in told.items():
+        wrote(place, what)
     if as_json:
         print_json(values)
         return
@@ -97,26 +100,30 @@ def _parted(program: str, function: str) -> tuple[str, str]:
     )
 
 
-def _write(found: "Diagnosis", html: Path | None, notebook: Path | None, timeline: Path | None) -> list[str]:
-    """Write the files that are asked for; return how to open them."""
-    told = []
-    if html is not None or notebook is not None:
+def _write(found: "Diagnosis", output: list[Path], notebook: Path | None, timeline: Path | None) -> dict[Path, str]:
+    """Write the files that are asked for; return what each is for."""
+    if notebook is not None or any(path.suffix == ".html" for path in output):
         import matplotlib as mpl
 
         mpl.use("Agg")
-        from perfkit.cli.pages.diagnosis import save_notebook, save_page
+    told: dict[Path, str] = {}
+    for path in output:
+        if path.suffix == ".html":
+            from perfkit.cli.pages.diagnosis import save_page
 
-        if html is not None:
-            told.append(f"wrote {save_page(found, html)}")
-        if notebook is not None:
-            told.append(f"wrote {save_notebook(found, notebook)}; open it: jupyter lab {notebook}")
+            save_page(found, path)
+        else:
+            found.save(path)
+        told[path] = ""
+    if notebook is not None:
+        from perfkit.cli.pages.diagnosis import save_notebook
+
+        told[save_notebook(found, notebook)] = f"open it with jupyter lab {notebook}"
     if timeline is not None:
         from perfkit.diagnosis.window import hot_timeline
         from perfkit.simulators.gus.trace_events import save_trace_events, window_told
 
         part = hot_timeline(found, _EVENTS)
-        told.append(
-            f"wrote {save_trace_events(part, timeline, found.result)} ({window_told(part, found.result)}; simulated); "
-            "open it at ui.perfetto.dev"
-        )
+        place = save_trace_events(part, timeline, found.result)
+        told[place] = f"{window_told(part, found.result)}; simulated; open it at ui.perfetto.dev"
     return told

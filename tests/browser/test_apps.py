@@ -12,6 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.notebooks.uploads import dump_of
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
 UNITS = sorted(f"course/{path.name}" for path in (ROOT / "notebooks" / "course").glob("*.ipynb"))
@@ -80,6 +82,30 @@ def test_a_notebook_is_an_app(served: str, watched: Any, name: str, theme: str):
     if name in UNITS:
         assert "points. Right" not in watched.locator("body").inner_text()  # no solution is shown
     assert watched.foreign == []
+    assert watched.failures == []
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_app_tells_of_an_upload_everywhere(served: str, watched: Any, tmp_path: Path, alone: bool):
+    """Nobody can run the cells below it again, and one of them had ended in an error where nothing else was counted."""
+    address, _, token = served.partition("?")
+    watched.set_viewport_size({"width": 1200, "height": 2400})
+    watched.goto(f"{address}voila/render/01_your_dump.ipynb?{token}")
+    watched.wait_for_function("document.querySelectorAll('.voila-skeleton-container').length == 0", timeout=300_000)
+    watched.get_by_text("run: memory").wait_for(timeout=60_000)
+    lines = [line for line in dump_of(2.0).splitlines() if not (alone and "branch-misses" in line)]
+    dump = tmp_path / "mine.csv"
+    dump.write_text("\n".join(lines) + "\n")
+    with watched.expect_file_chooser() as chooser:
+        watched.get_by_role("button", name="Your dumps").click()
+    chooser.value.set_files(dump)
+    watched.get_by_text("run: mine").wait_for(timeout=60_000)
+    assert watched.get_by_text("run: memory").count() == 0
+    assert watched.get_by_text("Only time and work were counted").count() == int(alone)
+    assert watched.get_by_text("GENERATED").count() == 0
+    assert watched.get_by_text("generated counts are of no core").count() == 0
+    errors = watched.locator("[data-mime-type='application/vnd.jupyter.error'], .jp-RenderedText .ansi-red-fg")
+    assert errors.all_inner_texts() == []
     assert watched.failures == []
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.browser.lab import Lab
 from tests.browser.operate import WORDS, Opened
+from tests.notebooks.uploads import dump_of
 
 pytestmark = pytest.mark.browser
 
@@ -163,6 +164,11 @@ def test_samples(opened: Opened):
     opened.changes(view, view.get_by_role("button", name="log").click)
     presses(opened, view, view.locator(".noUi-handle").first, "ArrowRight", 6)
     assert "whole data" not in view.inner_text()
+    for handle, keys in ((0, ("End", "Home")), (1, ("Home", "End"))):
+        for key in keys:
+            presses(opened, view, view.locator(".noUi-handle").nth(handle), key, 1)
+            assert ("whole data" in view.inner_text()) == (key == keys[1])
+    presses(opened, view, view.locator(".noUi-handle").first, "ArrowRight", 1)
     opened.changes(view, view.get_by_role("button", name="Whole").click)
     assert "whole data" in view.inner_text()
     before = view.locator("table").inner_text()
@@ -209,9 +215,10 @@ def test_a_dump_is_uploaded(opened: Opened, tmp_path: Path):
         chooser.value.set_files(file)
 
     dump = tmp_path / "mine.txt"
-    dump.write_text("".join(f"{t}.0;100;;cycles;1;100;;\n{t}.0;50;;instructions;1;100;;\n" for t in range(1, 9)))
+    dump.write_text(dump_of(2.0))
     opened.changes(view, partial(upload, dump), WORDS)
     view.get_by_text("mine.txt").first.wait_for(timeout=20_000)  # the button counts the files before that
+    view.get_by_text("IPC 0.5").first.wait_for(timeout=20_000)
     broken = tmp_path / "<b>broken.txt"
     broken.write_text("nothing that anybody counted\n")
     opened.changes(view, partial(upload, broken), WORDS)

@@ -30,7 +30,9 @@ from tests.results import examples
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 SCHEMES = ("light", "dark")
-NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted(
+    path.relative_to(ROOT / "notebooks").with_suffix("").as_posix() for path in (ROOT / "notebooks").rglob("*.ipynb")
+)
 # The paper of a page, as a share of white.
 PAPER = """() => {
     const papers = [document.body, document.documentElement].map(one => getComputedStyle(one).backgroundColor);

@@ -221,7 +221,7 @@ def test_any_text_is_a_value(refused, command, data):
         ("gus t.gus -o t.gus", "t.gus is both read and written"),
         ("convert random.bin random.bin", "convert writes .parquet or .csv"),
         ("explore dump.txt broken.zip -o x.foo", "expected a name that ends in .html, .csv or .parquet"),
-        ("why ./x -o x.html", "expected a name that ends in .answer; found 'x.html'; --html x.html writes such a file"),
+        ("why ./x -o x.svg", "expected a name that ends in .html or .answer; found 'x.svg'"),
         ("gus fig1a -o r.xyz", "expected a name that ends in .gus; found 'r.xyz'"),
         ("gus fig1a --core zen4 -o /proc/x.gus", "No such file or directory: /proc/x.gus"),
         ("convert dump.txt /proc/x.parquet", "No such file or directory: /proc/x.parquet"),

@@ -1,5 +1,6 @@
 """Pages without a network: formulas, libraries, and no address that a browser would ask."""
 
+import base64
 import re
 
 import nbformat
@@ -17,6 +18,14 @@ def notebook(*cells):
     nb = nbformat.v4.new_notebook(cells=list(cells))
     nb.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return nb
+
+
+def test_formulas_have_no_paper_of_their_own():
+    """Inverted on a dark page, their white paper was a black box."""
+    (data,) = re.findall(r"base64,([^\"]+)", with_pictures("$$C = b\\,I + \\sum_i p_i$$"))
+    drawn = base64.b64decode(data).decode()
+    assert "#ffffff" not in drawn
+    assert drawn.count("<use") > 3
 
 
 def test_formulas_become_pictures_and_code_stays():

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,8 @@ def program(tmp_path_factory):
 
 def test_a_program(perfkit, program, tmp_path):
     told = perfkit("trace", program, "--function", "work", "-o", "w.trace", "--", 30)
-    assert "w.trace: " in told
+    assert " instructions, " in told
+    assert Path("w.trace").is_file()
     assert "backend: cloner (x86-64 code that can be copied)" in told
     trace = Trace.load(tmp_path / "w.trace")
     assert trace.block_counts().max() in (30, 31)
@@ -37,7 +39,7 @@ def test_modules_of_the_users_own_are_not_taken_for_pythons(perfkit, program, tm
     """A student's folder holds random.py and queue.py: what the tracer starts does not import them."""
     for name in ("typing", "random", "queue", "enum", "numpy"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('the user's own')\n")
-    assert "w.trace: " in perfkit("trace", program, "--function", "work", "-o", "w.trace", "--", 30)
+    assert " instructions, " in perfkit("trace", program, "--function", "work", "-o", "w.trace", "--", 30)
 
 
 def test_a_kernel_with_arguments(perfkit, tmp_path):
@@ -54,7 +56,8 @@ def test_a_kernel_with_arguments(perfkit, tmp_path):
 
 def test_kernels(perfkit, tmp_path):
     told = perfkit("trace", "corpus:gemm", "--build", "avx2", "-D", "N=8", "-o", "g.trace")
-    assert "g.trace: " in told
+    assert " instructions, " in told
+    assert Path("g.trace").is_file()
     (tmp_path / "k.c").write_text("static int x[9]; void k(void) { for (int i = 0; i < 9; i++) x[i] = i; }\n")
     perfkit("trace", "k.c", "--flags", "-O1")
     assert Trace.load(tmp_path / "k.trace").provenance.flags == "-O1"
@@ -70,7 +73,7 @@ def test_every_thread_of_a_program(perfkit, tmp_path, monkeypatch):
     )
     subprocess.run(["gcc", "-O2", "-g", "-fopenmp", "-o", "sums", "sums.c"], cwd=tmp_path, check=True)
     told = perfkit("trace", "./sums", "-f", "solve", "--threads")
-    assert "solve.threads: sums:solve: 3 threads" in told
+    assert "sums:solve: 3 threads" in told
     assert "parallel loops: solve._omp_fn.0 (sums.c:" in told
     assert "sums at 0x" in told
     assert "false sharing by threads 0, 1, 2, 150 writes" in told

@@ -45,7 +45,7 @@ def test_a_class_in_a_folder_with_a_space(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     made = invoke("student", "1", "--student", ANA, "--folder", "Übung 1/ana", "--json")
     assert made.exit_code == 0, made.output
-    (name,) = json.loads(made.output)["written"]
+    (name,) = json.loads(made.stdout)["written"]
     path = Path(name)
     assert not path.is_absolute()
     assert student_of(read_notebook(path)) == ANA

@@ -17,7 +17,7 @@ from IPython.utils.capture import capture_output
 
 import perfkit as pk
 from perfkit.cli.magics import CellError
-from perfkit.cli.pages.diagnosis import save_notebook, save_page
+from perfkit.cli.pages.diagnosis import _without_blanks, save_notebook, save_page
 from perfkit.collectors import Tracer
 from perfkit.collectors.profile.callgrind import _costs
 from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, _check_worked, check_program, profile
@@ -112,6 +112,17 @@ def test_a_page_holds_the_answer_and_fetches_nothing(tmp_path):
     assert f"{found.result.cycles:,.0f}" in text
     assert "http" not in text.replace("http-equiv", "")
     assert text.count("data:image/png") == 4  # sensitivity, timeline, account, roofs
+
+
+def test_a_page_has_no_column_that_says_nothing(tmp_path):
+    """Of a binary without its source the page had an empty column, by the name that the code has for it."""
+    found = EXAMPLES[pk.Diagnosis]()
+    text = save_page(found, tmp_path / "why.html").read_text()
+    assert not found.lines["source_line"].any()
+    assert "source_line" not in text
+    assert "<th>source</th>" not in text
+    there = pd.DataFrame({"place": ["a.c:1", "a.c:2"], "source": ["", "x = 1;"], "blank": ["", ""], "none": [0, 0]})
+    assert list(_without_blanks(there)) == ["place", "source", "none"]
 
 
 def test_the_timeline_shows_the_bottlenecks_line_at_work():

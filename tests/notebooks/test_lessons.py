@@ -61,16 +61,29 @@ def test_simulated_cycles_are_set_beside_measured_ones_of_the_same_core(core: st
         assert shown[-1].loc[name, ratio] == round(same.run(trace).cycles / measured[name], 2)
 
 
-def test_cells_below_an_upload_tell_of_it_once_they_are_run(capsys: pytest.CaptureFixture[str]):
+def _only(text: str, *events: str) -> str:
+    """The lines of a dump that count these events."""
+    return "".join(line for line in text.splitlines(keepends=True) if "," not in line or line.split(",")[3] in events)
+
+
+@pytest.mark.parametrize(("text", "events"), [(dump_of(2.0), 1), (_only(dump_of(2.0), "cycles", "instructions"), 0)])
+def test_cells_below_an_upload_tell_of_it_and_need_not_be_run(text: str, events: int):
     names = {"dump": "spire/memory", "model": ""}
-    run_cells("01_your_dump", ["look = partial"], names)
-    upload(names["dumps"], ("mine.csv", dump_of(2.0)))
-    capsys.readouterr()
-    explorer, *_ = run_cells("01_your_dump", ["SamplesExplorer", '"CPI stack"', '"SPIRE"', "measure_next"], names)
-    assert "mine" in explorer._about.value
-    assert "GENERATED" not in explorer._about.value
+    cells = ["SamplesExplorer", '"top-down"', '"Bottlenecks"', '"CPI stack"', '"SPIRE"', "measure_next"]
+    _, explorer, *told = run_cells("01_your_dump", ["look = partial", *cells], names)
+    before = told[0].children[0].value
+    assert "GENERATED" in explorer.children[0]._about.value
+    upload(names["dumps"], ("mine.csv", text))
+    about = explorer.children[0]._about.value
+    assert "mine" in about
+    assert "GENERATED" not in about
+    assert len(names["samples"][-1].events) == events
     mine = pk.explore(names["samples"][-1])
-    assert capsys.readouterr().out.endswith("\n\n".join(mine.measure_next) + "\n")
+    assert told[-1]._shown == "\n\n".join(mine.measure_next)
+    methods = ("top-down", "Bottlenecks", "CPI stack", "SPIRE")
+    for follower, method in zip(told[:-1], methods, strict=True):
+        assert follower._shown == [one.told() for one in names["tried"] if one.method == method][-1]
+    assert told[0].children[0].value != before
 
 
 def test_how_large_arrays_are_is_set_beside_what_stream_asks_for(capsys: pytest.CaptureFixture[str]):

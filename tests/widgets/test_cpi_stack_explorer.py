@@ -249,3 +249,10 @@ def test_every_event_of_the_fit_has_its_variance_inflation(view):
 def test_the_head_says_how_far_the_prediction_is_off(view):
     assert f"predictions of intervals are {view.fit.misplaced:.3f} CPI off on average" in view._head.value
     assert "ceilings" not in view._head.value
+
+
+def test_names_of_components_are_whole():
+    fits = pk.CpiStack(resamples=20, placebos=3).fit_each(pk.open_samples("cpi/workloads"))
+    view = CpiStackExplorer(fits)
+    assert "l2_rqsts.demand_data_rd_miss" in view._span_y.tick_labels.values()
+    assert not any("…" in name for name in view._span_y.tick_labels.values())

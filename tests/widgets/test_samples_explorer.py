@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import SettingError
 from perfkit.plots.style import short
 from perfkit_widgets import SamplesExplorer
 from tests.widgets.drawn import points_of
@@ -129,10 +129,57 @@ def test_dumps_without_times_are_laid_out_by_interval(make_samples):
     assert [v for _, v in view._choose_per.options] == ["work", "time"]
 
 
-def test_samples_without_events_are_refused():
-    frame = pd.DataFrame({"event": ["cycles", "instructions"], "count": [10, 20]})
-    with pytest.raises(DataError, match="nothing to explore"):
-        SamplesExplorer(pk.Samples.from_counts(frame))
+@pytest.mark.parametrize(
+    ("before", "after", "chosen"),
+    [
+        ((0, 80), (80, 80), (79, 80)),  # End on the first handle
+        ((0, 80), (0, 0), (0, 1)),  # Home on the second
+        ((10, 30), (30, 30), (29, 30)),
+        ((10, 30), (10, 10), (10, 11)),
+        ((29, 30), (30, 30), (29, 30)),  # it is there already
+        ((10, 30), (0, 30), (0, 30)),  # keys that go the other way
+        ((10, 30), (10, 80), (10, 80)),
+        ((10, 30), (11, 30), (11, 30)),
+    ],
+)
+def test_home_and_end_leave_an_interval(view, before, after, chosen):
+    """A handle that was sent onto the other one went back to where it came from, as if the key did nothing."""
+    slider = view._bar._slider
+    slider.set_state({"value": list(before)})
+    slider.set_state({"value": list(after)})
+    assert slider.value == chosen
+    assert view.window == tuple(float(slider._borders[k]) for k in chosen)
+    assert view.selected().n_intervals >= 1
+
+
+def test_a_window_within_an_interval_stays_where_it_is(view):
+    view.window = (10.2, 10.4)
+    assert view.window == (10.2, 10.4)
+    assert view._bar._slider.value == (10, 10)
+
+
+def test_samples_of_time_and_work_alone_are_shown_over_time():
+    frame = pd.DataFrame({"time": [10.0, 20.0, 10.0], "work": [20.0, 10.0, 30.0]})
+    rows = [{"interval": k, "event": e, "count": v} for k, r in frame.iterrows()
+            for e, v in (("cycles", r["time"]), ("instructions", r["work"]))]  # fmt: skip
+    samples = pk.Samples.from_counts(pd.DataFrame(rows))
+    assert not samples.events
+    view = SamplesExplorer(samples)
+    assert "IPC 1.5" in view._head.value
+    assert any("Only time and work" in getattr(each, "value", "") for each in view.children)
+    view.window = (0.0, 1.0)
+    assert "IPC 1" in view._head.value
+    assert list(view.table()["event"]) == ["cycles", "instructions"]
+    assert len(view.picture().axes) == 1
+    with pytest.raises(SettingError):
+        view.x = "branches"
+
+
+def test_an_event_is_chosen_only_where_there_is_one(samples):
+    with pytest.raises(SettingError):
+        SamplesExplorer(samples, x="nothing.like_it")
+    with pytest.raises(SettingError):
+        SamplesExplorer(samples).x = ""
 
 
 def test_inputs_are_not_changed(samples):

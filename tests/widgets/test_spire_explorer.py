@@ -233,3 +233,21 @@ def test_clouds_are_drawn_in_fractions_of_the_axes(view):
         line = drawn.roof.y[np.isfinite(drawn.roof.y)]
         assert ((line >= 0) & (line <= 1)).all()
         assert len(drawn.roof.x) == len(drawn.points["roof"][0])
+
+
+def test_names_of_events_are_whole_beside_their_bars(model, samples):
+    """They were cut in the middle at every width of a page, although the bars had room to spare."""
+    shipped = SpireExplorer(pk.Spire().fit(pk.datasets.load("spire/train")), pk.datasets.load("spire/memory"), top=25)
+    assert [str(name).partition(". ")[2] for name in shipped._bars.x] == shipped._shown
+    assert shipped._bars_figure.fig_margin["left"] <= 302  # the bars keep their room on a narrow page
+    short = SpireExplorer(model, samples)
+    assert short._bars_figure.fig_margin["left"] == 216
+
+
+def test_a_name_wider_than_any_room_is_cut_and_told_whole(samples):
+    names = {event: f"{event}.and_a_name_that_goes_on_and_on_beyond_what_fits" for event in samples.events}
+    table = samples.table.assign(event=samples.table["event"].map(lambda event: names.get(event, event)))
+    long = pk.Samples(table, samples.runs, samples.time_event, samples.work_event)
+    view = SpireExplorer(pk.Spire().fit(long), long)
+    assert all("…" in str(name) for name in view._bars.x)
+    assert view._bars_figure.fig_margin["left"] == 302

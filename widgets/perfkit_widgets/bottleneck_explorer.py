@@ -139,7 +139,7 @@ class BottleneckExplorer(Explorer):
         told = rows[rows["status"] == "told"]
         self._where = stretch_label(self.timeline, *self.window)
         self._said.value = heading(f"{self._where}: {self.explanation.answer(self.run)}")
-        self._bars.draw(told[["resource", "probability"]])
+        self._bars.draw(told[["resource", "probability"]], most=100.0)
         if self.resource not in set(told["resource"]):
             self.resource = str(told["resource"].iloc[0]) if len(told) else ""
         silent = rows.loc[rows["status"] == "cannot tell", "resource"]

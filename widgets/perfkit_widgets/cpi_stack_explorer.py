@@ -27,6 +27,7 @@ _METHODS = ["nnls", "ols", "lasso", "huber"]
 _FAINT = "#8A94A0"
 _NOTHING = 0.01  # of the CPI
 _SUMS = [("each interval", 1), ("sums of 5", 5), ("sums of 20", 20), ("sums of 50", 50)]
+_NAMES = 186  # pixels of the names of components, at least
 
 
 class CpiStackExplorer(Explorer):
@@ -273,11 +274,12 @@ class CpiStackExplorer(Explorer):
         self._other = figures.cloud(scales, ACCENT, 6)
         self._span_x = figures.axis(scales["x"], "bottom", "CPI (cycles per instruction)", label_location="end")
         self._span_y = figures.axis(scales["y"], "left", grid_lines="none")
+        self._room = figures.room_for(self.events, _NAMES)
         fig = figures.figure(
             [self._spans, self._here, self._other],
             [self._span_x, self._span_y],
             height=260,
-            margin={"left": 200, "right": 14, "top": 8, "bottom": 46},
+            margin={"left": round(self._room) + 14, "right": 14, "top": 8, "bottom": 46},
         )
         self._span_title = widgets.HTML()
         self._interval_box = widgets.VBox([self._span_title, fig], layout={"flex": "3 1 420px", "min_width": "0px"})
@@ -375,7 +377,7 @@ class CpiStackExplorer(Explorer):
         every = np.concatenate([low, high, here, other])
         every = every[np.isfinite(every)]
         figures.set_range(self._span_x, min(0.0, float(every.min())), float(every.max()) * 1.05 or 1.0)
-        names = {str(i): name for i, name in enumerate(distinct(parts, 200 - 14))}
+        names = {str(i): name for i, name in enumerate(distinct(parts, self._room))}
         figures.set_ticks(self._span_y, -0.6, len(parts) - 0.4, y, names)
         forms = {"ipc": "IPC form", "cpi": "CPI form"}
         this, other_form = forms[self.form], forms["cpi" if self.form == "ipc" else "ipc"]

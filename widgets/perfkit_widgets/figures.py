@@ -1,13 +1,13 @@
 """Pieces of bqplot figures that the views share: axes with readable ticks, clouds of points, frames."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from perfkit.plots.style import ROOF, short
+from perfkit.plots.style import ROOF, short, width_of
 
 with warnings.catch_warnings():
     # bqscales still calls a traitlets function by its old signature.
@@ -26,6 +26,7 @@ CLOUD_CLASS = "pk-cloud"
 _MANY = 1000  # ticks: more than any axis has, so that bqplot leaves none out
 RANKED_CLASS = "pk-ranked"  # of figures whose bars are chosen by their rows, and by keys (static/frame.js)
 NAMES = 216  # pixels left of horizontal bars, for their names
+_WIDEST = 260  # pixels of a name, so that the bars keep the more of a narrow page
 
 
 def label_of(value: float) -> str:
@@ -75,6 +76,11 @@ def axis(scale: Any, side: str, label: str = "", **kwargs: Any) -> bq.Axis:
         tick_style={**TEXT, "transform": _APART.get(side, "none")},
         **kwargs,
     )
+
+
+def room_for(names: Iterable[str], least: float) -> float:
+    """Return the pixels that names left of a picture get: as many as the longest needs, within bounds."""
+    return min(max([least, *map(width_of, names)]), _WIDEST)
 
 
 def set_range(

@@ -38,15 +38,18 @@ class RankedBars(widgets.VBox):
         self.bars.observe(self._clicked, "selected")
         self.observe(lambda _: self._mark(), "chosen")
 
-    def draw(self, table: pd.DataFrame, label: str = "", colour: str = SERIES[0]) -> None:
-        """Draw the first rows of a ranked table: resource, and its speedup in the last column; perhaps a new label."""
+    def draw(self, table: pd.DataFrame, label: str = "", colour: str = SERIES[0], most: float = 0.0) -> None:
+        """Draw the first rows of a ranked table: resource, and its speedup in the last column; perhaps a new label.
+
+        The axis reaches what is drawn, and ``most`` (per cent).
+        """
         self._across.label = label or self._across.label
         shown = table.head(self._top)
         self.names = [str(name) for name in shown["resource"]]
         values = 100 * shown.iloc[:, -1].to_numpy(dtype="float64")
         labels = distinct(self.names, figures.NAMES - 14)
         figures.set_bars(self.bars, labels, values, [colour] * len(values), self.names)
-        low, high = 1.06 * float(values.min(initial=0.0)), max(1.0, 1.06 * float(values.max(initial=0.0)))
+        low, high = 1.06 * float(values.min(initial=0.0)), max(1.0, most or 1.06 * float(values.max(initial=0.0)))
         figures.set_range(self._across, low, high)  # a resource that is made better may cost cycles
         self.figure.layout.height = f"{56 + 24 * max(1, len(values))}px"
         self._mark()

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from perfkit.errors import DataError
 from perfkit.names import counted
 from perfkit.plots.samples import (
     PER,
@@ -39,7 +38,7 @@ class SamplesExplorer(Explorer):
     Three strips show the throughput (IPC) and the rates of two chosen events over time; a scatter sets the two events
     against each other, one interval per point; a table says of every event how much of it was counted. Brushing the
     first strip, or the slider under it (by keyboard: Tab to a handle, then arrow keys), selects a window in time: the
-    scatter and the table then tell of that window.
+    scatter and the table then tell of that window. Where only time and work were counted there is neither A nor B.
 
     Parameters
     ----------
@@ -76,22 +75,18 @@ class SamplesExplorer(Explorer):
         super().__init__()
         expect_samples(samples, "SamplesExplorer")
         events = samples.events
-        if not events:
-            raise DataError(
-                f"these samples hold no events besides those of time ({samples.time_event}) and work "
-                f"({samples.work_event}); there is nothing to explore"
-            )
         self.samples = samples
         self.timeline = TimeAxis.of(samples)
         self._events = events
         self._bar = TimeWindow(self.timeline, throughput_label(samples))
         self._build()
-        self.x = x or events[0]
-        self.y = y or events[min(1, len(events) - 1)]
+        self.x = x or (events[0] if events else "")
+        self.y = y or (events[min(1, len(events) - 1)] if events else "")
         self.window = self._bar.window
         traitlets.link((self, "window"), (self._bar, "window"))
-        traitlets.link((self, "x"), (self._choose_x, "value"))
-        traitlets.link((self, "y"), (self._choose_y, "value"))
+        if events:
+            traitlets.link((self, "x"), (self._choose_x, "value"))
+            traitlets.link((self, "y"), (self._choose_y, "value"))
         traitlets.link((self, "per"), (self._choose_per, "value"))
         traitlets.link((self, "axes"), (self._choose_axes, "value"))
         self.observe(lambda _: self._draw_pair(), ["x", "y", "per", "axes"])
@@ -101,7 +96,8 @@ class SamplesExplorer(Explorer):
 
     @traitlets.validate("x", "y")
     def _known(self, proposal: Any) -> str:
-        check_events(self.samples, [proposal["value"]])
+        if proposal["value"] or self.samples.events:
+            check_events(self.samples, [proposal["value"]])
         return str(proposal["value"])
 
     # ------------------------------------------------------------- results
@@ -119,7 +115,7 @@ class SamplesExplorer(Explorer):
         from perfkit.plots.samples import plot_over_time
 
         whole = self.window == self._bar.whole
-        chosen = list(dict.fromkeys([self.x, self.y]))
+        chosen = [event for event in dict.fromkeys([self.x, self.y]) if event]
         return plot_over_time(self.samples, chosen, per=self.per, window=None if whole else self.window)
 
     # ------------------------------------------------------------- drawing
@@ -160,6 +156,10 @@ class SamplesExplorer(Explorer):
             ],
             layout={"flex": "2 1 380px", "min_width": "0px"},
         )
+        if not self._events:
+            alone = widgets.HTML("<p>Only time and work were counted: no further event to set beside them.</p>")
+            self.children = [self._about, alone, self._bar, self._head, self._health, self._downloads]
+            return
         self.children = [
             self._about,
             widgets.HBox([self._choose_x, self._choose_y, self._choose_per], layout={"flex_flow": "row wrap"}),
@@ -194,6 +194,8 @@ class SamplesExplorer(Explorer):
         return {"fig": fig, "rest": rest, "chosen": chosen, "across": across, "up": up}
 
     def _draw_pair(self) -> None:
+        if not self._events:
+            return
         self._rates = [self.timeline.rates(e, self.per) * PER[self.per] for e in (self.x, self.y)]
         for strip, rate in zip(self._strips, self._rates, strict=True):
             known = rate[np.isfinite(rate)]
@@ -238,8 +240,9 @@ class SamplesExplorer(Explorer):
         self._pair_note.value = f"{legend}<span class='pk-muted'>{left_out}</span>"
 
     def _draw_window(self) -> None:
-        self._name_strips()
-        self._draw_points()
+        if self._events:
+            self._name_strips()
+            self._draw_points()
         chosen = self.selected()
         whole = self.window == self._bar.whole
         where = "whole data" if whole else stretch_label(self.timeline, *self.window)

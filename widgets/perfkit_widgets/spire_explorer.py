@@ -157,7 +157,8 @@ class SpireExplorer(Explorer):
         self._bars.observe(self._clicked, "selected")
         self._measured = figures.line({"x": along, "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 2, "dashed")
         self._spreads = figures.line({"x": along, "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 1.5)
-        margin = {"left": figures.NAMES, "right": 14, "top": 6, "bottom": 46}
+        self._room = figures.room_for(events, figures.NAMES - 14 - _NUMBER)
+        margin = {"left": round(self._room + 14 + _NUMBER), "right": 14, "top": 6, "bottom": 46}
         self._bars_figure = figures.figure(
             [self._bars, self._spreads, self._measured], [self._names, self._bounds], height=300, margin=margin
         )
@@ -179,14 +180,14 @@ class SpireExplorer(Explorer):
                 self._legend,
                 self._hint,
             ],
-            layout={"flex": "1 1 400px", "min_width": "0px"},
+            layout={"flex": "1 1 440px", "min_width": "0px"},
         )
         top = widgets.HBox(
             [self._title, self._choose_axes], layout={"justify_content": "space-between", "width": "100%"}
         )
         right = widgets.VBox(
             [top, self._sides, self._roofline],
-            layout={"flex": "1.25 1 480px", "min_width": "0px", "margin": "0 0 0 12px"},
+            layout={"flex": "1 1 440px", "min_width": "0px", "margin": "0 0 0 12px"},
         )
         self.children = [
             self._head,
@@ -252,7 +253,7 @@ class SpireExplorer(Explorer):
         measured = self.timeline.select(*self.window).throughput()
         spread = self._spread_of(ranked)
         limit = 1.06 * float(np.nanmax([*bounds, measured, *spread[:, 1], 1e-12]))
-        names = distinct(self._shown, figures.NAMES - 14 - _NUMBER)
+        names = distinct(self._shown, self._room)
         labels = [f"{i + 1}. {name}" for i, name in enumerate(names)]
         whole = [f"{i + 1}. {event}" for i, event in enumerate(self._shown)]
         figures.set_bars(self._bars, labels, bounds, [area_colour(a) for a in areas], whole)

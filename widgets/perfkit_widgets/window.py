@@ -17,7 +17,9 @@ _LABELLED_RUNS = 8
 
 
 class BorderSlider(widgets.IntRangeSlider):
-    """A slider over the borders of intervals: each press of a key moves a handle to the next one.
+    """A slider over the borders of intervals: an arrow key moves a handle to the next one.
+
+    Home and End move it to the last one that leaves an interval.
 
     A handle that is not moved keeps its end of the window where it is, also between borders (a brush stops anywhere).
 
@@ -64,11 +66,15 @@ class BorderSlider(widgets.IntRangeSlider):
         self.value = self._places()
 
     def _moved(self, change: Any) -> None:
-        if change["new"][0] == change["new"][1] and not self.one_border:
-            self._placed(None)  # nothing would be chosen: the handle goes back
+        new, places = tuple(change["new"]), self._places()
+        if new == places:
             return
-        ends = zip(self.window, self._places(), change["new"], strict=True)
+        if new[0] == new[1] and not self.one_border:
+            # Nothing would be chosen: the handle that came stops before the other one, as the key End sends the first.
+            new = (new[0] - 1, new[1]) if new[1] == places[1] else (new[0], new[1] + 1)
+        ends = zip(self.window, places, new, strict=True)
         self.window = tuple(end if was == now else float(self._borders[now]) for end, was, now in ends)
+        self._placed(None)
 
 
 class TimeWindow(widgets.VBox):

@@ -10,6 +10,8 @@ from typing import Any
 
 import ipywidgets
 
+from perfkit_widgets.base import Pictured
+
 
 class YourDump(ipywidgets.VBox):
     """A field that takes files, and what a first look at them tells; names in them are shown as text.
@@ -20,8 +22,6 @@ class YourDump(ipywidgets.VBox):
         Given paths, returns what is to be shown (`perfkit.explore`); its ``report()`` is shown.
     shown : optional
         What is shown before a file is given.
-    below : str
-        What to say on top once files were given: that what stands below the view is not of them.
 
     Attributes
     ----------
@@ -31,16 +31,30 @@ class YourDump(ipywidgets.VBox):
     Examples
     --------
     >>> view = pw.YourDump(lambda paths: pk.explore(*paths))
+    >>> events = view.follow(lambda: "nothing yet" if view.found is None else view.found.headline)
     """
 
-    def __init__(self, explore: Callable[[list[Path]], Any], shown: Any = None, *, below: str = "") -> None:
-        self._explore, self._below = explore, below
+    def __init__(self, explore: Callable[[list[Path]], Any], shown: Any = None) -> None:
+        self._explore = explore
         self.found = shown
+        self._followers: list[Following] = []
         self.upload = ipywidgets.FileUpload(multiple=True, description="Your dumps")
         self.upload.layout.width = "16em"
         self.answer = ipywidgets.HTML(_page(shown.report()) if shown is not None else "")
         self.upload.observe(self._take, names="value")
         super().__init__([self.upload, self.answer])
+
+    def follow(self, show: Callable[[], Any]) -> "Following":
+        """Return what is shown elsewhere of the same files: it is drawn again whenever others are given.
+
+        Parameters
+        ----------
+        show : function
+            Returns a view, or text.
+        """
+        follower = Following(show)
+        self._followers.append(follower)
+        return follower
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Show the text and the picture where widgets are not shown."""
@@ -64,12 +78,53 @@ class YourDump(ipywidgets.VBox):
                 paths.append(path)
             try:
                 self.found = self._explore(paths)
-                self.answer.value = self._note() + _page(self.found.report())
             except PerfkitError as error:
                 self.answer.value = _page(str(error))
+                return
+        self.answer.value = _page(self.found.report())
+        for follower in self._followers:
+            follower.draw()
 
-    def _note(self) -> str:
-        return f"<div class='pk-note' role='status'>{html.escape(self._below)}</div>" if self._below else ""
+
+class Following(ipywidgets.VBox):
+    """A view, or text, of the files that `YourDump` holds; `YourDump.follow` makes it.
+
+    Parameters
+    ----------
+    show : function
+        Returns a view, or text; what it cannot show (an error of perfkit) is said in its place.
+    """
+
+    def __init__(self, show: Callable[[], Any]) -> None:
+        self._show = show
+        self._drawn: ipywidgets.Widget | None = None
+        super().__init__(layout={"width": "100%"})
+        self.draw()
+
+    def draw(self) -> None:
+        """Show what there is now."""
+        from perfkit.errors import PerfkitError
+
+        before = self._drawn
+        try:
+            self._shown = self._show()
+        except PerfkitError as error:
+            self._shown = str(error)
+        view = self._shown
+        self._drawn = view if isinstance(view, ipywidgets.Widget) else ipywidgets.HTML(_text(str(view)))
+        self.children = [self._drawn]
+        if before is not None:
+            before.close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Show the text, or the view's picture, where widgets are not shown."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        if isinstance(data, dict) and isinstance(self._shown, Pictured):
+            data["image/png"] = base64.b64encode(self._shown.png()).decode()
+        elif isinstance(data, dict):
+            data["text/plain"] = str(self._shown)
+        return bundle
 
 
 def _png(found: Any) -> bytes:
@@ -84,5 +139,10 @@ def _png(found: Any) -> bytes:
 
 def _page(text: str) -> str:
     first, _, rest = text.partition("\n")
-    style = "white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere"
-    return f"<h3>{html.escape(first)}</h3><pre style='{style}'>{html.escape(rest)}</pre>"
+    return f"<h3>{html.escape(first)}</h3>{_text(rest)}"
+
+
+def _text(text: str) -> str:
+    font = "font-family: var(--jp-code-font-family, monospace); line-height: 1.4"  # apps have another for widgets
+    style = f"white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; {font}"
+    return f"<pre style='{style}'>{html.escape(text)}</pre>"

@@ -43,7 +43,7 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     ]
     lines = found.lines.assign(
         **{"responsible %": _percent(found.lines["causality"]), "time %": _percent(found.lines["time"])}
-    )[["place", "responsible %", "time %", "cause", "source_line"]]
+    )[["place", "responsible %", "time %", "cause", "source_line"]].rename(columns={"source_line": "source"})
     lines = lines[lines[["responsible %", "time %"]].max(axis=1) > _SEEN]
     listing, took = _listing(found)
     gains = found.ranked_with_pair.to_frame()
@@ -51,7 +51,7 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     methods = pd.DataFrame([(o.method, o.says, {True: "yes", False: "no", None: ""}[o.agrees]) for o in found.opinions])
     evidence = [
         ("Threads (simulated)", "\n".join(found.threads)),
-        ("Source lines (simulated)", lines),
+        ("Source lines (simulated)", _without_blanks(lines)),
         (f"Listing: where {took:.0%} of the time is (simulated)", listing),
         ("When which resource is used (simulated)", _timeline(found)),
         (
@@ -60,7 +60,10 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
         ),
         ("Where the cycles go (simulated)", drawn(result)),
         (f"Roofs of the first {min(DAG_LIMIT, result.instructions):,} instructions (simulated)", _roofs(found)),
-        ("What the methods say", methods.set_axis(["method", "says", "agrees"], axis=1) if len(methods) else ""),
+        (
+            "What the methods say",
+            _without_blanks(methods.set_axis(["method", "says", "agrees"], axis=1)) if len(methods) else "",
+        ),
         *((("Where the run spends its time", spent_in(found, 10)),) if found.candidates else ()),
     ]
     answer = AnswerPage(
@@ -69,6 +72,11 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
         tuple(each for each in evidence if len(each[1])), found.unseen,
     )  # fmt: skip
     return write_page(answer, path)
+
+
+def _without_blanks(table: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the columns that say nothing in any row: a binary without its source has no text of lines."""
+    return table.loc[:, [bool((table[name].astype(str) != "").any()) for name in table]]
 
 
 def _listing(found: "Diagnosis") -> tuple[pd.DataFrame, float]:

@@ -4,11 +4,15 @@ import base64
 import html
 import io
 import re
+from typing import Any
 
 # Code is left alone: fenced blocks and spans come first, so that a dollar sign in them starts no formula.
 _PARTS = re.compile(
     r"(?P<code>```.*?```|`[^`\n]*`)|\$\$(?P<block>.+?)\$\$|(?<![\\$\w])\$(?P<inline>[^$\n]+?)\$(?![\w$])", re.S
 )
+
+# On dark pages formulas are inverted: paper of their own would be a black box.
+_NO_PAPER: dict[Any, str] = {"savefig.facecolor": "none", "savefig.edgecolor": "none"}
 
 
 def with_pictures(markdown: str) -> str:
@@ -33,7 +37,7 @@ def _image(tex: str, size: float) -> str | None:
     from matplotlib.font_manager import FontProperties
 
     stream = io.BytesIO()
-    with mpl.rc_context({"mathtext.fontset": "stix", "svg.fonttype": "path", "svg.hashsalt": "perfkit"}):
+    with mpl.rc_context({"mathtext.fontset": "stix", "svg.fonttype": "path", "svg.hashsalt": "perfkit", **_NO_PAPER}):
         tex = re.sub(r"\\(le|ge)(?![a-zA-Z])", r"\\\1q", tex)  # matplotlib knows these by their long names only
         try:
             depth = mathtext.math_to_image(f"${tex}$", stream, prop=FontProperties(size=size), dpi=72, format="svg")

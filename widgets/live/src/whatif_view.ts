@@ -21,12 +21,12 @@ export function whatIfView(root: HTMLElement, packed: Packed<WhatIfHead>, change
     changed();
   });
   const height = 40 + 24 * Math.min(head.top, n);
-  const chart = new Chart('Speedup of the changed core by each resource', height, { left: 200, right: 56, top: 6, bottom: 30 }, () => drawBars());
+  const chart = new Chart('Gain of the changed core by each resource', height, { left: 200, right: 56, top: 6, bottom: 30 }, () => drawBars());
   const rows = h('details', {}, h('summary', {}, 'The ranking as a table'));
   rows.addEventListener('toggle', () => drawTable());
   frame.body.append(
     h('p', { class: 'pkl-muted' }, 'Each slider multiplies a capacity, and divides a latency. Each place of the sliders was simulated; nothing between them is shown.'),
-    h('div', { class: 'pkl-columns' }, h('div', {}, sliders.element), h('div', {}, h('h4', {}, `Speedup with one more resource ${head.weight}`), chart.element)), rows,
+    h('div', { class: 'pkl-columns' }, h('div', {}, sliders.element), h('div', {}, h('h4', {}, `Gain with one more resource ${head.weight}`), chart.element)), rows,
   );
 
   const ranking = (): [string, number][] => {
@@ -56,7 +56,7 @@ export function whatIfView(root: HTMLElement, packed: Packed<WhatIfHead>, change
         s('text', { x: left + length + 6, y: y + 16 }, percent(gain, 1)),
       ];
     }));
-    chart.svg.setAttribute('aria-label', `Speedups by resource: ${shown.map(([name, gain]) => `${name} ${percent(gain, 1)}`).join(', ')}`);
+    chart.svg.setAttribute('aria-label', `Gains by resource: ${shown.map(([name, gain]) => `${name} ${percent(gain, 1)}`).join(', ')}`);
   }
 
   function drawTable(): void {
