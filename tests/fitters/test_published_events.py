@@ -184,3 +184,36 @@ def test_the_choice_of_a_core_names_what_else_fits():
     assert core == "golden_cove"
     assert "raptor_cove" in others
     assert matched(["mem_uops_retired.all_loads"], simulated=False, vendor="Intel", core="sandy_bridge")
+
+
+def test_a_plain_perf_stat_says_how_much_of_the_width_is_used_and_what_to_type_next():
+    """Lines of perf's default top-down: what retires is known, what the back end waits for is not."""
+    events = {"slots": 6.0, "topdown-retiring": 1.2, "topdown-be-bound": 4.4, "branch-misses": 0.0005, "branches": 0.1}
+    found = pk.Bottlenecks.load("golden_cove").explain(dump(events, ipc=1.0), intervals=False)
+    assert found.answer("r") == "cannot tell"
+    row = found.of("r").set_index("resource").loc["pipeline width"]
+    assert "20% of the width of the front end used" in row["evidence"]
+    assert row["probability"] < 0.05
+    assert "memory and execution together" in found.why("r")
+    line = found.command("r", "./a.out")
+    assert line.startswith("perf stat -I 100 -x, -o dump.csv -e 'cycles,instructions,")
+    assert line.endswith("' -- ./a.out")
+    asked = line.split("'")[1].split(",")
+    assert len(asked) == len(set(asked))
+    assert {"topdown-retiring", "branch-misses"} <= set(asked)
+    mine = set(event_map()["processors"]["golden_cove"])
+    assert all(mine & published()[event] for event in asked if maker(event))
+    assert len([event for event in asked if maker(event)]) >= 3
+
+
+def test_all_slots_that_retire_are_the_full_width():
+    events = {"slots": 6.0, "topdown-retiring": 5.9, "branch-misses": 0.0}
+    found = pk.Bottlenecks.load("golden_cove").explain(dump(events, ipc=5.8), intervals=False)
+    first = found.of("r").iloc[0]
+    assert (first["resource"], first["status"]) == ("pipeline width", "told")
+    assert first["probability"] > 0.9
+
+
+def test_what_no_such_core_can_count_gets_no_line_to_type():
+    found = pk.Bottlenecks.load("golden_cove").explain(dump({"uops_retired.slots": 60.0}), intervals=False)
+    assert found.command("r") == ""

@@ -157,6 +157,18 @@ def port_events(core: Microarchitecture) -> dict[str, list[str]]:
     return found
 
 
+def dividing(core: Microarchitecture, has: Collection[str]) -> str:
+    """Return the class that divides floating-point numbers where none of a processor's events tells it; else "".
+
+    AMD's processors count cycles of the integer divider only. Where a core has no divider apart from its vector units,
+    divisions keep these.
+    """
+    groups = port_events(core)
+    name = "dividers" if groups["dividers"] else "vector units"
+    told = any_of(name) in has or all(f"uops.{group}" in has for group in groups[name])
+    return "" if told else name
+
+
 def any_of(name: str) -> str:
     """Return the event of the cycles in which any of a class's ports is busy, as real processors count dividers."""
     return f"any of {name}"

@@ -16,11 +16,12 @@ from perfkit import datasets
 from perfkit.errors import DataError
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
 from perfkit.fitters.bottlenecks.doubts import impossible_shares, share_counted
-from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed, remarks
+from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, DIVISIONS, Explanation, Weighed, remarks
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
     Known,
+    dividing,
     features,
     features_of,
     full_classes,
@@ -44,6 +45,9 @@ WAYS = 30  # in which a row of a run with missing events is completed
 # A processor's program that loads nothing at all was not counted: virtual machines give 0 for an event they lack.
 _NEVER_NONE = ("mem-loads", "l1.accesses")
 _LESSER = "cpu_atom"  # the PMU of the small cores of hybrid processors, of which there is no model
+# Where no event tells a divider: the probability from which it may be what holds a run back, and the elements divided
+# per cycle that keep none busy for more than a tenth (a scalar division takes 4 to 7 cycles).
+_MAY_DIVIDE, _FEW_DIVISIONS = 0.05, 0.015
 _PORTS_TOLD = 2  # ports counted in a row, above which what they share can be told
 Rates = dict[str, NDArray[np.float64]]
 
@@ -243,6 +247,10 @@ class Bottlenecks:
             axis=1,
         )
         counted |= final[:, None]  # what no event here tells is told by how likely it is
+        divides = np.zeros(len(rates), dtype=np.bool_)
+        if has is not None and (name := dividing(self.core, has)):
+            rate = arrays.get(DIVISIONS, np.full(len(rates), np.nan))
+            divides = (probability[:, outputs.index(name)] >= _MAY_DIVIDE) & ~(rate < _FEW_DIVISIONS)
         shares = features(arrays, self.core)
         counted |= nothing_loaded[:, None] & np.isin(outputs, OF_LOADS)
         for row in range(len(rates)):
@@ -259,6 +267,7 @@ class Bottlenecks:
             first=first[:, mine],
             rival=rival[:, mine],
             final=final,
+            divides=divides,
             prior=self.forest.prior[mine],
             gain=gain,
             shares=shares,

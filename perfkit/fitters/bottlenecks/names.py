@@ -67,7 +67,7 @@ def _rows() -> tuple[tuple[str, str, str, str, tuple[str, ...], int, bool, bool]
     parts = {f"uops.{port}": entries for port, entries in known["ports"].items()}
     parts |= {any_of(name): entries for name, entries in known["classes"].items()}
     rows, group = [], 0
-    for event, entries in (known["events"] | parts).items():
+    for event, entries in (known["events"] | known["aside"] | parts).items():
         for entry in entries:
             for name in entry["names"]:
                 group += not entry.get("sum", False) or name == entry["names"][0]
@@ -262,4 +262,6 @@ def cores_of(events: Iterable[str], vendor: str = "") -> dict[str, tuple[int, in
 
 def countable(vendor: str, core: str) -> frozenset[str]:
     """Return the simulated events that have a name on a core."""
-    return frozenset(row[0] for row in _rows() if _own(row[1], row[3], row[4], vendor, core))
+    return frozenset(
+        row[0] for row in _rows() if _own(row[1], row[3], row[4], vendor, core) and row[0] not in event_map()["aside"]
+    )
