@@ -217,3 +217,16 @@ def test_all_slots_that_retire_are_the_full_width():
 def test_what_no_such_core_can_count_gets_no_line_to_type():
     found = pk.Bottlenecks.load("golden_cove").explain(dump({"uops_retired.slots": 60.0}), intervals=False)
     assert found.command("r") == ""
+
+
+@pytest.mark.parametrize(("loads", "full"), [(0.0, False), (0.05, False), (0.5, True)])
+def test_lines_that_stores_take_are_no_sign_that_loads_wait_for_l2(loads, full):
+    """Stores to L2 were "L2, 100 %" on a Golden Cove: a line per cycle is what one store per cycle takes."""
+    events = {"l1d.replacement": 0.97, "mem_inst_retired.all_stores": 0.98, "mem_inst_retired.all_loads": loads,
+              "resource_stalls.sb": 0.8, "cycle_activity.stalls_total": 0.15, "uops_dispatched.port_4_9": 0.98,
+              "uops_retired.slots": 3.0, "mem_load_retired.l2_hit": loads, "mem_load_retired.l3_miss": 0.0}  # fmt: skip
+    found = pk.Bottlenecks.load("golden_cove").explain(dump(events, ipc=3.0), intervals=False)
+    rows = found.of("r").set_index("resource")
+    assert (rows.loc["L2", "probability"] > 0.8) == full
+    assert "97% of its bandwidth used (lines)" in rows.loc["L2", "evidence"]
+    assert full or found.answer("r") in ("cannot tell", "store ports", "store buffer")

@@ -424,6 +424,9 @@ class Weighed:
             parts.insert(0, f"{used:.0%} of its busiest ports used{only}")
             if name in _DIVIDING and "dividers" not in self.needs and used >= _MUCH:
                 parts.append("divisions, if any, keep these ports for cycles: this core has no divider apart from them")
+        lines = self.shares[f"lines from {name}"][row] if name in ("L2", "L3") else np.nan
+        if np.isfinite(lines) and lines > _OUT:
+            parts.append(f"{lines:.0%} of its bandwidth used (lines)")
         if not any(self._has(event, row) for event in self.needs[name]):
             parts.append("no event of this processor tells it: as in simulated runs that look alike")
         full = full_classes(self.shares, row)
