@@ -6,6 +6,7 @@ import pytest
 import perfkit as pk
 from perfkit.exploration.models import core_of
 from perfkit.fitters.bottlenecks.names import event_map, maker, map_table, matched, names_for, not_listed, published
+from perfkit.samples.events import core_unit, modes, normalise
 
 INTEL = ("sandy_bridge", "skylake_x", "ice_lake", "golden_cove", "alder_lake_p")
 # What an event's encoding must say: of the simulator's event by name, in any processor's list that has it.
@@ -150,6 +151,93 @@ def test_one_event_that_a_list_lacks_is_told_and_refuses_nothing():
     assert "uops_retired.retire_slots: not an event of golden_cove, but of" in found.why("r")
 
 
+EARLY = {"uops_retired.slots": 1.0, "cycle_activity.stalls_total": 0.3, "baclears.any": 1e-4, "l2_trans.l2_wb": 0.01}
+
+
+@pytest.mark.parametrize("core", ["golden_cove", "redwood_cove", "raptor_cove", "alder_lake_p"])
+def test_events_that_later_lists_gave_a_core_refuse_nothing_and_are_told(core):
+    """The lists are perf 6.1's: two events that a Sapphire Rapids got later made its own dump another's."""
+    assert not_listed(EARLY, core) == {"baclears.any", "l2_trans.l2_wb"}
+    found = pk.Bottlenecks.load(core).explain(dump(EARLY), intervals=False)
+    assert found.doubts.empty
+    assert f"not in the list of {core}'s events (perf 6.1), but of" in found.why("r")
+    assert found.unused["event"].tolist() == ["baclears.any", "l2_trans.l2_wb"]
+
+
+def test_unlisted_events_show_another_processor_only_where_one_lists_what_the_dump_has():
+    """Events of a Skylake alone, and two that its list lacks: no other processor has both kinds."""
+    own = {"l2_rqsts.pf_miss": 0.1, "uops_executed.cycles_ge_3_uops_exec": 0.1, "uops_retired.retire_slots": 1.0}
+    kept = {**own, "arith.divider_uops": 0.1, "lsd.cycles_4_uops": 0.1, "arith.fpu_div_active": 0.1}
+    assert len(not_listed(kept, "skylake_x")) >= 2
+    assert pk.Bottlenecks.load("skylake_x").explain(dump(kept), intervals=False).doubts.empty
+    zen4 = {"ex_ret_ops": 1.0, "de_src_op_disp.all": 1.0, "l2_pf_miss_l2_hit_l3.all": 0.01}
+    found = pk.Bottlenecks.load("zen3").explain(dump(zen4), intervals=False)
+    assert found.answer("r") == "cannot tell"
+    assert len(found.doubts) == 1
+
+
+def test_an_old_cores_divider_is_told_and_asked_for():
+    """Sandy and Ivy Bridge count it: runs were told that there is no such event, and the event stood for nothing."""
+    model = pk.Bottlenecks.load("sandy_bridge")
+    few = {"branch-misses": 0.0001, "uops_retired.retire_slots": 1.0, "cycle_activity.stalls_total": 0.3}
+    found = model.explain(dump(few), intervals=False)
+    assert "floating-point divisions" not in found.why("r")
+    assert names_for("any of dividers", "Intel", "sandy_bridge") == ("arith.fpu_div_active",)
+    busy = model.explain(dump({**few, "arith.fpu_div_active": 0.97}, ipc=0.3), intervals=False)
+    row = busy.of("r").set_index("resource").loc["dividers"]
+    assert busy.of("r")["resource"].iloc[0] == "dividers"
+    assert "97% of its busiest ports used" in row["evidence"]
+    idle = model.explain(dump({**few, "arith.fpu_div_active": 0.0}), intervals=False)
+    assert idle.of("r").set_index("resource").loc["dividers", "probability"] == 0.0
+    assert busy.unused.empty
+    # AMD's cores, and Arm's, still have none
+    for core in ("zen4", "zen5"):
+        amd = pk.Bottlenecks.load(core).explain(dump({"branch-misses": 0.0001}), intervals=False)
+        assert "floating-point divisions may hold it back" in amd.why("r")
+        assert "fp_ret_sse_avx_ops.div_flops" in amd.command("r")
+    arm = pk.Bottlenecks.load("cortex_a72").explain(dump({"branch-misses": 0.0001}), intervals=False)
+    assert "this processor has no event for" not in arm.why("r")
+
+
+@pytest.mark.parametrize(
+    ("core", "time", "events", "asked"),
+    [
+        ("golden_cove", "cycles", {"topdown-retiring": 1.2}, "{slots,topdown-retiring},cycles,instructions,"),
+        (
+            "golden_cove",
+            "cycles:u",
+            {"topdown-retiring": 1.2, "branches:u": 0.1},
+            "{slots:u,topdown-retiring:u},cycles:u,instructions:u,branches:u,",
+        ),
+        ("golden_cove", "cycles:u", {"branches:u": 0.1}, "cycles:u,instructions:u,branches:u,"),
+        ("golden_cove", "cycles", {"branches:u": 0.1}, "cycles,instructions,branches,"),
+        (
+            "alder_lake_p",
+            "cpu_core/cycles/",
+            {"cpu_core/branch-misses/": 0.001},
+            "cpu_core/cycles/,cpu_core/instructions/,cpu_core/branch-misses/,cpu_core/",
+        ),
+        (
+            "alder_lake_p",
+            "cpu_core/cycles/u",
+            {"cpu_core/topdown-retiring/u": 1.0},
+            "{cpu_core/slots/u,cpu_core/topdown-retiring/u},cpu_core/cycles/u,cpu_core/instructions/u,cpu_core/",
+        ),
+        ("zen4", "cycles", {"branch-misses": 0.001}, "cycles,instructions,branch-misses,"),
+        ("zen4", "cpu/cycles/", {"dTLB-loads": 0.001}, "cycles,instructions,dTLB-loads,"),
+    ],
+)
+def test_the_line_to_type_counts_all_in_the_mode_and_on_the_cores_of_time(core, time, events, asked):
+    """What was pasted mixed user mode with both, one kind of core with all, and metrics without the group they need."""
+    line = pk.Bottlenecks.load(core).explain(dump(events, time=time), intervals=False).command("r", "./a.out")
+    types = line.split("'")[1]
+    assert types.startswith(asked)
+    each = types.replace("{", "").replace("}", "").split(",")
+    assert len({modes(event) for event in each}) == 1
+    assert len({core_unit(event) for event in each}) == 1
+    assert len({normalise(event) for event in each}) == len(each)
+
+
 def test_a_part_of_the_idle_cycles_does_not_stand_for_all_of_them():
     """`exe_bound_0_ports` counts where no load waits: taken for all idle cycles, a run that waits was never idle."""
     events = {"exe_activity.exe_bound_0_ports": 0.01, "uops_retired.retire_slots": 1.0}
@@ -196,9 +284,9 @@ def test_a_plain_perf_stat_says_how_much_of_the_width_is_used_and_what_to_type_n
     assert row["probability"] < 0.05
     assert "memory and execution together" in found.why("r")
     line = found.command("r", "./a.out")
-    assert line.startswith("perf stat -I 100 -x, -o dump.csv -e 'cycles,instructions,")
+    assert line.startswith("perf stat -I 100 -x, -o dump.csv -e '{slots,topdown-retiring},cycles,instructions,")
     assert line.endswith("' -- ./a.out")
-    asked = line.split("'")[1].split(",")
+    asked = line.split("'")[1].replace("{slots,topdown-retiring}", "topdown-retiring").split(",")
     assert len(asked) == len(set(asked))
     assert {"topdown-retiring", "branch-misses"} <= set(asked)
     mine = set(event_map()["processors"]["golden_cove"])

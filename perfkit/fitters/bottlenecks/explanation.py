@@ -24,6 +24,7 @@ from perfkit.fitters.bottlenecks.features import (
 from perfkit.fitters.bottlenecks.names import names_for
 from perfkit.names import counted, did_you_mean, listed
 from perfkit.results import Tabled, draw
+from perfkit.samples.events import as_perf_types
 from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _DIVIDING, _MUCH = ("integer units", "vector units"), 0.5
 _DIFFER, _FEWEST = 0.2, 4  # of at least so many intervals name another class than the others do
 _TELLING = 0.02  # the gain below which an event is not worth a count where the answer is known
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
-_DIVIDES = "floating-point divisions may hold it back: this processor has no event for their divider"
+_DIVIDES = "floating-point divisions may hold it back: no event is known that counts this processor's divider of them"
 _NEXT = 3  # events to measure next that are told at once
 _COLUMNS = ["resource", "speedup", "probability", "status", "evidence"]
 
@@ -87,6 +88,8 @@ class Explanation(Tabled):
         The core's name; the digest of the training data.
     kind : str
         Of the samples.
+    time_event : str
+        That time was measured in: by it, `command` has the mode (``:u``) and the PMU of a hybrid processor.
     unused : DataFrame
         Which events of the samples were not used: event, why.
     doubts : DataFrame
@@ -105,6 +108,7 @@ class Explanation(Tabled):
     core: str
     trained_on: str
     kind: str
+    time_event: str = "cycles"
     unused: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["event", "why"]))
     doubts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "doubt"]))
     remarks: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "remark"]))
@@ -181,14 +185,15 @@ class Explanation(Tabled):
     def command(self, run: str, program: str = "./program") -> str:
         """Return the ``perf stat`` line that counts what was used and what would decide next; "" where nothing would.
 
-        All in one dump: counts of two runs are not judged together.
+        All in one dump: counts of two runs are not judged together. All in the mode and on the kind of core that time
+        was counted in and on: rates mix nothing else.
         """
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         if nxt.empty or self._doubted(run):
             return ""
         new = [name for names in nxt["names"].head(_NEXT) for name in str(names).split(", ")[0].split("+")]
-        events = dict.fromkeys(["cycles", "instructions", *self.events["real"], *new])
-        return f"perf stat -I 100 -x, -o dump.csv -e '{','.join(events)}' -- {program}"
+        events = as_perf_types(["cycles", "instructions", *self.events["real"], *new], self.time_event)
+        return f"perf stat -I 100 -x, -o dump.csv -e '{events}' -- {program}"
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the probabilities of each run's likeliest classes; return the axes."""

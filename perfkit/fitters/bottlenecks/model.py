@@ -115,6 +115,7 @@ class Bottlenecks:
             core=self.core.name,
             trained_on=str(self.forest.digest),
             kind=samples.kind,
+            time_event=samples.time_event,
             unused=left[["event", "why"]],
             doubts=self._doubts(samples, by_run, left),
             remarks=remarks(samples, by_run.index, runs, each),
