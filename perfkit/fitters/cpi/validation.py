@@ -145,20 +145,21 @@ def block_bootstrap(
     return penalties, components, size
 
 
-def for_few(draws: np.ndarray, blocks: int) -> np.ndarray:
-    """Return draws spread out about their medians by as much as few blocks make them too narrow.
+def for_few(draws: np.ndarray, blocks: int, level: float) -> np.ndarray:
+    """Return draws spread out about their medians by as much as few blocks make an interval of a level too narrow.
 
     Each draw has fewer different blocks than there are, and as many unknowns: as an interval of Student's t is wider
-    than the normal one. What cannot be negative stays so.
+    than the normal one.
     """
+    from scipy.special import ndtri, stdtrit  # scipy.stats takes a second to import
+
     free = blocks - draws.shape[1]
     if free < 1 or not len(draws):
         return draws
-    # Student's quantile over the normal one at 95 %, by its first terms in 1/free (1 % off from 6 on).
-    ratio = (1.0 + 1.21 / free + 1.44 / free**2) * math.sqrt(blocks / free)
+    end = (1.0 + level) / 2.0
+    ratio = float(stdtrit(free, end) / ndtri(end)) * math.sqrt(blocks / free)
     middle = np.nanmedian(draws, axis=0)
-    least = np.where(np.nanmin(draws, axis=0) >= 0.0, 0.0, -np.inf)
-    return np.asarray(np.maximum(middle + (draws - middle) * ratio, least))
+    return np.asarray(middle + (draws - middle) * ratio)
 
 
 def variance_inflation(M: np.ndarray) -> np.ndarray:
