@@ -182,6 +182,13 @@ class Explanation(Tabled):
         """Return the ``perf stat`` line that counts what was used and what would decide next; "" where nothing would.
 
         All in one dump: counts of two runs are not judged together.
+
+        Parameters
+        ----------
+        run : str
+            Whose open question the line is to decide.
+        program : str
+            What to measure, as a shell takes it.
         """
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         if nxt.empty or self._doubted(run):
