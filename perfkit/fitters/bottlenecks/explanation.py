@@ -187,6 +187,13 @@ class Explanation(Tabled):
 
         All in one dump: counts of two runs are not judged together. All in the mode and on the kind of core that time
         was counted in and on: rates mix nothing else.
+
+        Parameters
+        ----------
+        run : str
+            Whose open question the line is to decide.
+        program : str
+            What to measure, as a shell takes it.
         """
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         if nxt.empty or self._doubted(run):
