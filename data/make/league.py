@@ -414,6 +414,9 @@ def by_real_names(frame: pd.DataFrame, votes: Order) -> pd.DataFrame:
     ``votes`` are those of held-out kernels with every event: the other folds' calibrate.
     """
     fold, found = folds(frame), []
+    # Whether a kernel divides floating-point numbers does not depend on the core, and AMD counts it.
+    divider = np.nansum(frame.reindex(columns=["rate:uops.fp_divider", "rate:uops.FPDivider"]).to_numpy(float), axis=1)
+    divided = pd.Series(divider, index=frame["workload"]).groupby(level=0).max()
     for k in range(FOLDS):
         train = frame[fold != k].reset_index(drop=True)
         forest = replace(forest_of(train), levels=calibration(train, votes[fold != k]))
@@ -422,7 +425,10 @@ def by_real_names(frame: pd.DataFrame, votes: Order) -> pd.DataFrame:
             part = frame[(fold == k) & (frame["core"] == name)].reset_index(drop=True)
             core = Microarchitecture.load(str(name))
             has = countable(core.vendor, core.name)
-            judged = pk.Bottlenecks(core, forest).judge(real_counts(part, core), decide=False, has=has, runs=pool)
+            counts = real_counts(part, core)
+            if core.vendor == "AMD":
+                counts["divisions"] = part["workload"].map(divided).to_numpy()
+            judged = pk.Bottlenecks(core, forest).judge(counts, decide=False, has=has, runs=pool)
             order, rows = judged.order(), np.arange(len(part))
             right = rights(credits_of(part))[:, [OUTPUTS.index(str(each)) for each in judged.names]]
             first = judged.probability[rows, order[:, 0]]

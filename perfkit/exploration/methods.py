@@ -16,7 +16,7 @@ from perfkit.fitters.cpi.checks import inseparable
 from perfkit.fitters.cpi.stack import CpiFit, CpiStack
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.fitters.topdown import TopDown
-from perfkit.names import counted
+from perfkit.names import counted, listed
 from perfkit.results import Summarised
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core, per_unit
@@ -143,7 +143,7 @@ def _second_level(samples: Samples, main: str, share: float) -> str:
 def _bottlenecks(samples: Samples) -> Tried:
     """Name the class of resources that holds most runs back, where the core and its events are known."""
     _, named = processor_of(samples)
-    core, sure = core_of(samples, named)
+    core, others = core_of(samples, named)
     cycles = normalise(samples.time_event) in TIME_EVENTS and samples.time_event != "seconds"
     why = ""
     if samples.kind not in ("measured", "simulated"):
@@ -158,12 +158,20 @@ def _bottlenecks(samples: Samples) -> Tried:
     how = f'pk.Bottlenecks.load("{core}").explain(samples)'
     runs = [str(run) for run in found.runs["run"].unique()]
     answers = pd.Series({run: found.answer(run) for run in runs})
+    guessed = f"the core is taken for {core} by its events, which are those of {listed(others, 3)}, too"
     first = str(answers.value_counts().index[0])
     least = found.why(str(answers.index[answers == first][0])).splitlines()
     if first == CANNOT_TELL:
         trust: Trust = "not applicable" if len(found.events) < FEW_EVENTS else "unsupported"
         asked = next((line for line in least if line.startswith("measure next")), "")
-        return Tried("Bottlenecks", trust, "", f"{least[0]}" + (f"; {asked}" if asked else ""), how, found)
+        return Tried(
+            "Bottlenecks",
+            trust,
+            "",
+            f"{least[0]}" + (f"; {guessed}" if others else "") + (f"; {asked}" if asked else ""),
+            how,
+            found,
+        )
     mine = [run for run in runs if answers[run] == first]
     rows = pd.DataFrame([found.of(run).iloc[0] for run in mine])
     share = float(rows["probability"].min())
@@ -171,7 +179,7 @@ def _bottlenecks(samples: Samples) -> Tried:
     of = "" if len(runs) == 1 else f" in {len(mine)} of {len(runs)} runs"
     finding = f"{first} {'hold' if first.endswith('s') else 'holds'} it back{of} ({share:.0%}): {evidence}"
     differ = found.remarks["remark"].str.contains("intervals differ").any()
-    doubts = [f"the core is taken for {core} by its events"] if not sure else []
+    doubts = [guessed] if others else []
     doubts += ["its intervals differ"] if differ else []
     doubts += [f"it is {share:.0%} likely"] if share < _SURE else []
     doubts += ["other runs are held back by something else"] if len(mine) < len(runs) else []

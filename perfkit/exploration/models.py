@@ -11,7 +11,7 @@ from functools import cache
 import pandas as pd
 
 from perfkit import datasets
-from perfkit.fitters.bottlenecks.names import cores_of, maker
+from perfkit.fitters.bottlenecks.names import cores_of, listing_most, maker
 from perfkit.fitters.spire.model import Spire, SpireModel
 from perfkit.machine.core import Microarchitecture
 from perfkit.samples.events import normalise
@@ -50,30 +50,30 @@ _NAMED = (
     (r"\b(?:skylake|cascade ?lake)\b|xeon.*(?:platinum|gold|silver|bronze) [3-9][12]\d\d", "skylake_x"),
     (r"\b(?:sandy|ivy) ?bridge\b", "sandy_bridge"),
 )
-_MANY = ("sandy_bridge",)  # whose names of events several generations have that are not modelled
 _PREFERRED = ("zen4", "skylake_x", "golden_cove")  # of cores whose events fit as well
 
 
-def core_of(samples: Samples, named: str) -> tuple[str, bool]:
-    """Return the core that a dump is of, "" for none that is known, and whether its processor's name or events tell.
+def core_of(samples: Samples, named: str) -> tuple[str, tuple[str, ...]]:
+    """Return the core that a dump is of, "" for none that is known, and what else its events fit as well.
 
-    By the processor that the dump names; else by names of events that only some cores have.
+    By the processor that the dump names; else by names of events that only some cores have, and by the published lists
+    of events of processors whose cores are not modelled.
     """
     if bool((samples.runs["source"] == "perfkit SimulatedPmu").all()):
         said = {str(host).removeprefix("simulated ") for host in samples.runs["host"]}
-        return (said.pop(), True) if len(said) == 1 and said <= set(Microarchitecture.names()) else ("", False)
+        return (said.pop(), ()) if len(said) == 1 and said <= set(Microarchitecture.names()) else ("", ())
     said_of = " ".join([named, *samples.runs["parameters"], *samples.runs["host"]]).lower()
     for pattern, core in _NAMED:
         if re.search(pattern, said_of):
-            return core, True
-    fits = cores_of(samples.events)
-    best = max(fits.values(), key=lambda both: both[0] - both[1])
-    alike = [core for core, both in fits.items() if both == best]
+            return core, ()
+    known = cores_of(samples.events)
+    best = max(known.values(), key=lambda both: both[0] - both[1])
+    alike = [core for core, both in known.items() if both == best]
     makers = {maker(event) for event in samples.events} - {""}
     if best[0] <= best[1] or not makers:
-        return "", False
+        return "", ()
     core = next((core for core in _PREFERRED if core in alike), alike[0])
-    return core, len(alike) == 1 and core not in _MANY
+    return core, (*(other for other in alike if other != core), *listing_most(samples.events, core))
 
 
 def simulated_model(samples: Samples, family: str) -> SpireModel | None:

@@ -148,6 +148,35 @@ def modes(event: str) -> str:
     return "".join(m for m in "ku" if m in said) or "ku"
 
 
+def as_perf_types(events: Iterable[str], time_event: str) -> str:
+    """Return what to write after perf's ``-e`` to count events together with time: each once, in its mode and PMU.
+
+    The kernel refuses perf's top-down metrics (``topdown-retiring``) outside a group that ``slots`` leads.
+
+    Examples
+    --------
+    >>> as_perf_types(["cycles", "topdown-retiring", "branches"], "cycles:u")
+    '{slots:u,topdown-retiring:u},cycles:u,branches:u'
+    >>> as_perf_types(["cycles", "llc-load-misses"], "cpu_core/cycles/")
+    'cpu_core/cycles/,cpu_core/LLC-load-misses/'
+    """
+    unit, mode = core_unit(time_event), "" if modes(time_event) == "ku" else modes(time_event)
+    around = f"{unit}/{{}}/{mode}" if unit and not unit.startswith("(") else "{}" + f":{mode}" * bool(mode)
+    names = list(dict.fromkeys(normalise(event) for event in events))
+    metrics = [name for name in names if name.startswith("topdown-")]
+    group = ",".join(around.format(name) for name in ["slots", *metrics])
+    alone = [
+        around.format(_as_perf_spells(name)) for name in names if name not in (*metrics, "slots" if metrics else "")
+    ]
+    return ",".join([f"{{{group}}}", *alone] if metrics else alone)
+
+
+def _as_perf_spells(name: str) -> str:
+    """Return a name with the capitals that perf insists on: ``LLC-loads``, ``L1-dcache-loads``, ``dTLB-loads``."""
+    known = {"llc-": "LLC-", "l1-": "L1-", "dtlb-": "dTLB-", "itlb-": "iTLB-"}
+    return next((new + name.removeprefix(old) for old, new in known.items() if name.startswith(old)), name)
+
+
 def mode_cautions(time_event: str, work_event: str, events: Iterable[str]) -> list[str]:
     """Return a sentence for each way in which events count other modes (user, kernel) than time and work do."""
     axes = [e for e in (time_event, work_event) if e != "seconds"]

@@ -24,6 +24,7 @@ from perfkit.fitters.bottlenecks.features import (
 from perfkit.fitters.bottlenecks.names import names_for
 from perfkit.names import counted, did_you_mean, listed
 from perfkit.results import Tabled, draw
+from perfkit.samples.events import as_perf_types
 from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 CANNOT_TELL = "cannot tell"
 UNCERTAIN = "uncertain"
+DIVISIONS = "divisions"  # of floating-point numbers: an event of the map that is none of the simulator's
 SEVERAL = "tells several classes apart"
 _SURE = 0.5  # the probability below which no class is named
 # A class is told where it is the likeliest, or is not, whatever the events that were not counted may have been: in so
@@ -40,6 +42,8 @@ _DIVIDING, _MUCH = ("integer units", "vector units"), 0.5
 _DIFFER, _FEWEST = 0.2, 4  # of at least so many intervals name another class than the others do
 _TELLING = 0.02  # the gain below which an event is not worth a count where the answer is known
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
+_DIVIDES = "floating-point divisions may hold it back: no event is known that counts this processor's divider of them"
+_NEXT = 3  # events to measure next that are told at once
 _COLUMNS = ["resource", "speedup", "probability", "status", "evidence"]
 
 
@@ -84,6 +88,8 @@ class Explanation(Tabled):
         The core's name; the digest of the training data.
     kind : str
         Of the samples.
+    time_event : str
+        That time was measured in: by it, `command` has the mode (``:u``) and the PMU of a hybrid processor.
     unused : DataFrame
         Which events of the samples were not used: event, why.
     doubts : DataFrame
@@ -102,6 +108,7 @@ class Explanation(Tabled):
     core: str
     trained_on: str
     kind: str
+    time_event: str = "cycles"
     unused: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["event", "why"]))
     doubts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "doubt"]))
     remarks: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "remark"]))
@@ -152,10 +159,11 @@ class Explanation(Tabled):
         """Say in words what holds a run back, by which evidence, and what would decide."""
         rows, answer = self.of(run), self.answer(run)
         lines = [self._sentence(run)]
+        open_ = "it may be divisions" if self._divides(run) else "it depends on events that were not counted"
         lines += [f"impossible on {self.core}: {told}" for told in self._doubted(run)]
         lines += [
             f"{row.resource}: {row.probability:.0%}, {row.evidence or 'no share of capacity stands out'}"
-            + (" (uncertain: it depends on events that were not counted)" if row.status == UNCERTAIN else "")
+            + (f" (uncertain: {open_})" if row.status == UNCERTAIN else "")
             for row in rows[rows["status"] != CANNOT_TELL].head(3).itertuples()
         ]
         silent = rows.loc[rows["status"] == CANNOT_TELL, "resource"].tolist()
@@ -164,7 +172,8 @@ class Explanation(Tabled):
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         nxt = nxt if answer == CANNOT_TELL else nxt[nxt["gain"] > _TELLING]
         nxt = nxt[:0] if self._doubted(run) else nxt
-        lines += [f"measure next: {row.names} ({_would_tell(row)})" for row in nxt.head(3).itertuples()]
+        lines += [f"measure next: {row.names} ({_would_tell(row)})" for row in nxt.head(_NEXT).itertuples()]
+        lines += [f"as one line: {line}" for line in [self.command(run)] if line and len(nxt)]
         lines += self.remarks.loc[self.remarks["run"] == run, "remark"].tolist()
         lines += [
             f"not used: {listed(part['event'], 4)}: {why}" for why, part in self.unused.groupby("why", sort=False)
@@ -172,6 +181,26 @@ class Explanation(Tabled):
         notes = self.events[self.events["note"] != ""].drop_duplicates(["real", "note"])
         lines += [f"{listed(part['real'], 4)}: {note}" for note, part in notes.groupby("note", sort=False)]
         return "\n".join(lines)
+
+    def command(self, run: str, program: str = "./program") -> str:
+        """Return the ``perf stat`` line that counts what was used and what would decide next; "" where nothing would.
+
+        All in one dump: counts of two runs are not judged together. All in the mode and on the kind of core that time
+        was counted in and on: rates mix nothing else.
+
+        Parameters
+        ----------
+        run : str
+            Whose open question the line is to decide.
+        program : str
+            What to measure, as a shell takes it.
+        """
+        nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
+        if nxt.empty or self._doubted(run):
+            return ""
+        new = [name for names in nxt["names"].head(_NEXT) for name in str(names).split(", ")[0].split("+")]
+        events = as_perf_types(["cycles", "instructions", *self.events["real"], *new], self.time_event)
+        return f"perf stat -I 100 -x, -o dump.csv -e '{events}' -- {program}"
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the probabilities of each run's likeliest classes; return the axes."""
@@ -181,6 +210,10 @@ class Explanation(Tabled):
         """Return why a run's counts cannot be those of such a core."""
         found: list[str] = self.doubts.loc[self.doubts["run"] == run, "doubt"].tolist()
         return found
+
+    def _divides(self, run: str) -> bool:
+        """Return whether floating-point divisions may hold a run back, of which no event tells."""
+        return bool((self.remarks.loc[self.remarks["run"] == run, "remark"] == _DIVIDES).any())
 
     def _sentence(self, run: str) -> str:
         rows, answer = self.of(run), self.answer(run)
@@ -195,7 +228,9 @@ class Explanation(Tabled):
         silent = int((rows["status"] == CANNOT_TELL).sum())
         open_ = rows.loc[(rows["status"] == UNCERTAIN) & (rows["probability"] >= _OUT), "resource"].tolist()[:3]
         why = [f"{silent} of {len(rows)} classes have no event here"] if silent else []
-        if open_:
+        if open_ and self._divides(run):
+            why.append(f"{listed(open_, last='or')}, or floating-point divisions, of which no event tells here")
+        elif open_:
             why.append(f"{listed(open_, last='or')}: it depends on events that were not counted")
         elif first["status"] != CANNOT_TELL and first["probability"] > _OUT:
             why.append(f"of what can be told, {first['resource']} is likeliest, with {first['probability']:.0%}")
@@ -214,6 +249,8 @@ def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.Da
             rows.append(
                 (run, f"some events were counted {share[r]:.2g} of the time and scaled up: counts are estimates")
             )
+        if runs.divides[r]:
+            rows.append((run, _DIVIDES))
         if runs.final[r]:
             lacks = runs.lacking(r)
             what = f"the processor has no event for {listed(lacks)}" if lacks else "some events have no name here"
@@ -248,6 +285,8 @@ class Weighed:
         Whether it may hold a row back instead of the likeliest, as its events were not counted.
     final : (rows,) bool
         Whether nothing is missing that the processor can count: then likely is all that can be said.
+    divides : (rows,) bool
+        Whether floating-point divisions may hold it back, of which no event of the processor tells.
     prior : (classes,) float
         How often it is the bottleneck in training.
     gain : (rows, features) float
@@ -266,6 +305,7 @@ class Weighed:
     first: NDArray[np.float64]
     rival: NDArray[np.bool_]
     final: NDArray[np.bool_]
+    divides: NDArray[np.bool_]
     prior: NDArray[np.float64]
     gain: NDArray[np.float64]
     shares: Mapping[str, NDArray[np.float64]]
@@ -276,8 +316,14 @@ class Weighed:
         """Return whether each class can be told, (rows, classes)."""
         rivalled = self.rival.any(axis=1, keepdims=True) & (self.first > _OUT)
         settled = ((self.first >= _SETTLED) | (self.first <= _OUT)) & ~self.rival & ~rivalled
-        found = np.where(settled | self.final[:, None], "told", UNCERTAIN)
+        found = np.where((settled | self.final[:, None]) & ~self._by_divisions(), "told", UNCERTAIN)
         return np.where(np.isnan(self.probability), CANNOT_TELL, found)
+
+    def _by_divisions(self) -> NDArray[np.bool_]:
+        """Return which classes may be named for what are divisions: those that are likely, and of no full capacity."""
+        full = [[str(name) in full_classes(self.shares, row) for name in self.names] for row in range(len(self.first))]
+        likely = np.nan_to_num(self.probability) > _OUT
+        return np.asarray(self.divides[:, None] & likely & ~np.array(full, dtype=np.bool_).reshape(likely.shape))
 
     def order(self) -> NDArray[np.int64]:
         """Return the classes of each row, the likeliest first; those of which nothing was counted come last."""
@@ -320,6 +366,9 @@ class Weighed:
                 open_ = bool(self.rival[r, c] or self.first[r, c] > _OUT)
                 keys = (r, int(not open_), *(-round(value, 6) for value in told))
                 rows.append((keys, (str(run), name, event, names, *told)))
+            divide = names_for(DIVISIONS, vendor, core) if vendor and self.divides[r] else ()
+            if divide and not self._has(DIVISIONS, r):
+                rows.append(((r, 0, -np.inf), (str(run), DIVISIONS, DIVISIONS, divide[0], 0.0, 0.0, 0.0)))
             if vendor and not any(names for (row, *_), (_, _, _, names, *_) in rows if row == r):
                 rows += [((r, 2, 0.0, 0.0, 0.0), (str(run), SEVERAL, *each)) for each in self._general(r, vendor, core)]
         columns = ["run", "resource", "event", "names", "gain", "possible", "prior"]
@@ -359,6 +408,11 @@ class Weighed:
     def _has(self, event: str, row: int) -> bool:
         return event in self.counted and bool(self.counted[event][row])
 
+    def _ports(self, name: str) -> list[str]:
+        """Return the events of a class's single ports; none where they were counted together."""
+        events = [event for event in self.needs[name] if event.startswith("uops.")]
+        return [] if any_of(name) in self.counted else events
+
     def _gain(self, name: str, event: str, row: int) -> float:
         """Return how much an event of a class would decide: as the most telling feature of the class made of it."""
         mine = [rule.name for rule in RULES if rule.of == name and event in (rule.event, *SUMS.get(rule.event, ()))]
@@ -378,9 +432,13 @@ class Weighed:
                 parts.append(f"{shown} {words} ({rule.event})")
         if name in PORTS and np.isfinite(self.shares[f"{name}: ports"][row]):
             used = self.shares[f"{name}: ports"][row]
-            parts.insert(0, f"{used:.0%} of its busiest ports used")
+            only = " (of those that were counted)" if not all(self._has(e, row) for e in self._ports(name)) else ""
+            parts.insert(0, f"{used:.0%} of its busiest ports used{only}")
             if name in _DIVIDING and "dividers" not in self.needs and used >= _MUCH:
                 parts.append("divisions, if any, keep these ports for cycles: this core has no divider apart from them")
+        lines = self.shares[f"lines from {name}"][row] if name in ("L2", "L3") else np.nan
+        if np.isfinite(lines) and lines > _OUT:
+            parts.append(f"{lines:.0%} of its bandwidth used (lines)")
         if not any(self._has(event, row) for event in self.needs[name]):
             parts.append("no event of this processor tells it: as in simulated runs that look alike")
         full = full_classes(self.shares, row)

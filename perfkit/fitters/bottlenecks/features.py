@@ -33,6 +33,7 @@ _FULL, _ABSURD = 0.95, 1.25
 # Their bandwidth differs from machine to machine of one core: full by the file alone is not full.
 OF_THE_MACHINE = ("memory bandwidth", "L3")
 _IDLE = 0.1  # of the cycles
+_LOADS_PER_STORE = 0.1  # below, the lines that L1 takes are those of stores, which wait in their buffer
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ _RATIOS: dict[str, tuple[str, str, float, str]] = {
     "taken of branches": ("branches.taken", "branches", 1.0, "misprediction_penalty"),
     "walks an access": ("tlb.walks", "l1.accesses", 1.0, "memory_latency"),
 }
+_ACCESSES = ("loads per instruction", "stores per instruction")
 _HALF = 0.05  # of the cycles: what events must be able to take for half of their ratio to count
 
 
@@ -155,6 +157,18 @@ def port_events(core: Microarchitecture) -> dict[str, list[str]]:
         if class_of(group) in found:
             found[class_of(group)].append(group)
     return found
+
+
+def dividing(core: Microarchitecture, has: Collection[str]) -> str:
+    """Return the class that divides floating-point numbers where none of a processor's events tells it; else "".
+
+    AMD's processors count cycles of the integer divider only. Where a core has no divider apart from its vector units,
+    divisions keep these.
+    """
+    groups = port_events(core)
+    name = "dividers" if groups["dividers"] else "vector units"
+    told = any_of(name) in has or all(f"uops.{group}" in has for group in groups[name])
+    return "" if told else name
 
 
 def any_of(name: str) -> str:
@@ -309,6 +323,7 @@ def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool
         if name in CAPACITIES:
             full[:, k] = _is_full(x[:, NAMES.index(CAPACITIES[name])])
             full[:, k] &= ~_never_idle(x[:, NAMES.index("share: exec.0")]) if name in OF_THE_MACHINE else True
+            full[:, k] &= ~_of_stores(*(x[:, NAMES.index(each)] for each in _ACCESSES)) if name == "L2" else True
     out = (found | full.any(axis=1, keepdims=True)) & ~full
     return np.asarray(out & ~out.all(axis=1, keepdims=True))
 
@@ -336,12 +351,21 @@ def unhelpful(core: Microarchitecture) -> tuple[str, ...]:
 def is_full(name: str, shares: Mapping[str, NDArray[np.float64]], row: int) -> bool:
     """Return whether a capacity of a class is full in a row, as far as its events were counted."""
     full = name in CAPACITIES and bool(_is_full(shares[CAPACITIES[name]][row]))
+    full = full and not (name == "L2" and bool(_of_stores(*(shares[each][row] for each in _ACCESSES))))
     return full and not (name in OF_THE_MACHINE and bool(_never_idle(shares["share: exec.0"][row])))
 
 
 def full_classes(shares: Mapping[str, NDArray[np.float64]], row: int) -> list[str]:
     """Return the classes that are full in a row."""
     return [name for name in CAPACITIES if is_full(name, shares, row)]
+
+
+def _of_stores(loads: NDArray[Any], stores: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where lines come for stores: one store per cycle takes one line per cycle, and waits for its port as well.
+
+    No run of the kind was learnt from, and whether L2 or the buffer of stores holds it back is not told by lines.
+    """
+    return np.asarray((loads >= 0) & (stores > 0) & (loads < _LOADS_PER_STORE * stores))
 
 
 def _never_idle(share: NDArray[Any]) -> NDArray[np.bool_]:

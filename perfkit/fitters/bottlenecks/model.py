@@ -16,11 +16,12 @@ from perfkit import datasets
 from perfkit.errors import DataError
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
 from perfkit.fitters.bottlenecks.doubts import impossible_shares, share_counted
-from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed, remarks
+from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, DIVISIONS, Explanation, Weighed, remarks
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
     Known,
+    dividing,
     features,
     features_of,
     full_classes,
@@ -36,12 +37,17 @@ from perfkit.fitters.bottlenecks.stacks import LearntStacks, stacks_of, telling
 from perfkit.machine.classes import classes_of
 from perfkit.machine.core import Microarchitecture
 from perfkit.names import listed
+from perfkit.samples.events import counter_unit, other_core
 from perfkit.samples.table import Samples, expect_samples
 
 DATA, STACKS = "bottlenecks/model", "bottlenecks/stacks"
 WAYS = 30  # in which a row of a run with missing events is completed
 # A processor's program that loads nothing at all was not counted: virtual machines give 0 for an event they lack.
 _NEVER_NONE = ("mem-loads", "l1.accesses")
+_LESSER = "cpu_atom"  # the PMU of the small cores of hybrid processors, of which there is no model
+# Where no event tells a divider: the probability from which it may be what holds a run back, and the elements divided
+# per cycle that keep none busy for more than a tenth (a scalar division takes 4 to 7 cycles).
+_MAY_DIVIDE, _FEW_DIVISIONS = 0.05, 0.015
 _PORTS_TOLD = 2  # ports counted in a row, above which what they share can be told
 Rates = dict[str, NDArray[np.float64]]
 
@@ -100,7 +106,7 @@ class Bottlenecks:
         by_interval = rates_of(samples, names, ["run", "place", "interval"]).iloc[: None if intervals else 0]
         runs = self.judge(by_run, has=has)
         each = self.judge(by_interval, WAYS // 3, decide=False, has=has).table(by_interval.index, evidence=False)
-        left = unused([] if simulated else samples.events, names, self.core.vendor, self.core.name)
+        left = self._left(samples, names, simulated=simulated)
         return Explanation(
             runs=runs.table(by_run.index),
             intervals=each,
@@ -109,6 +115,7 @@ class Bottlenecks:
             core=self.core.name,
             trained_on=str(self.forest.digest),
             kind=samples.kind,
+            time_event=samples.time_event,
             unused=left[["event", "why"]],
             doubts=self._doubts(samples, by_run, left),
             remarks=remarks(samples, by_run.index, runs, each),
@@ -120,6 +127,8 @@ class Bottlenecks:
         impossibly = impossible_shares(features(_arrays(by_run), self.core), counted)
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
+        if counter_unit(samples.time_event) == _LESSER:
+            rows += [(str(run), f"{samples.time_event} are of the smaller kind of core") for run in by_run.index]
         if len(foreign):
             told = f"{listed(foreign['event'], 3)}: {foreign['why'].iloc[0]}"
             rows += [(str(run), told) for run in by_run.index]
@@ -154,7 +163,7 @@ class Bottlenecks:
         missing = [", ".join(part for part in named if not counted[part][row]) for row in range(len(rates))]
         runs = [str(run) for run in rates.index]
         table = stacks_of(forest, completed(given, WAYS), 1.0 / ipc, runs, missing)
-        left = unused([] if simulated else samples.events, names, self.core.vendor, self.core.name)
+        left = self._left(samples, names, simulated=simulated)
         doubts = self._doubts(samples, rates, left).groupby("run")["doubt"].agg("; ".join)
         table["doubt"] = [str(doubts.get(run, "")) for run in runs]
         table["verdict"] = table["verdict"].where(table["doubt"] == "", "unsupported")
@@ -169,7 +178,13 @@ class Bottlenecks:
                 "or give them with samples.with_axes."
             )
         simulated = samples.kind == "simulated" and bool((samples.runs["source"] == "perfkit SimulatedPmu").all())
-        return matched(samples.events, simulated=simulated, vendor=self.core.vendor, core=self.core.name), simulated
+        events = [event for event in samples.events if simulated or not other_core(event, samples.time_event)]
+        return matched(events, simulated=simulated, vendor=self.core.vendor, core=self.core.name), simulated
+
+    def _left(self, samples: Samples, names: tuple[Named, ...], *, simulated: bool) -> pd.DataFrame:
+        """Return the events that are not used (`perfkit.fitters.bottlenecks.names.unused`)."""
+        events = () if simulated else samples.events
+        return unused(events, names, self.core.vendor, self.core.name, samples.time_event)
 
     def judge(
         self,
@@ -233,6 +248,10 @@ class Bottlenecks:
             axis=1,
         )
         counted |= final[:, None]  # what no event here tells is told by how likely it is
+        divides = np.zeros(len(rates), dtype=np.bool_)
+        if has is not None and (name := dividing(self.core, has)):
+            rate = arrays.get(DIVISIONS, np.full(len(rates), np.nan))
+            divides = (probability[:, outputs.index(name)] >= _MAY_DIVIDE) & ~(rate < _FEW_DIVISIONS)
         shares = features(arrays, self.core)
         counted |= nothing_loaded[:, None] & np.isin(outputs, OF_LOADS)
         for row in range(len(rates)):
@@ -249,6 +268,7 @@ class Bottlenecks:
             first=first[:, mine],
             rival=rival[:, mine],
             final=final,
+            divides=divides,
             prior=self.forest.prior[mine],
             gain=gain,
             shares=shares,

@@ -1,6 +1,7 @@
 """Real events by the names of the simulated PMU, and where they do not mean the same (events.toml)."""
 
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -9,11 +10,15 @@ from typing import Any
 
 import pandas as pd
 
+from perfkit import datasets
 from perfkit.fitters.bottlenecks.features import any_of
 from perfkit.names import listed
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core
 
+# Events that a core's processors do not list: one may have been left out of a list, or been renamed. Several show
+# another processor where one lists them, and so large a share of the dump.
+_SEVERAL, _NEARLY = 2, 0.9
 _FILE = Path(__file__).with_name("events.toml")
 
 
@@ -65,7 +70,7 @@ def _rows() -> tuple[tuple[str, str, str, str, tuple[str, ...], int, bool, bool]
     parts = {f"uops.{port}": entries for port, entries in known["ports"].items()}
     parts |= {any_of(name): entries for name, entries in known["classes"].items()}
     rows, group = [], 0
-    for event, entries in (known["events"] | parts).items():
+    for event, entries in (known["events"] | known["aside"] | parts).items():
         for entry in entries:
             for name in entry["names"]:
                 group += not entry.get("sum", False) or name == entry["names"][0]
@@ -101,9 +106,13 @@ def _own(real: str, of: str, cores: Sequence[str], vendor: str, core: str) -> bo
     if of not in ("", vendor) or (vendor and maker(real) not in ("", vendor)):
         return False
     known = {name for names in event_map()["vendors"].values() for name in names}
-    if real.startswith(tuple(event_map()["absent"].get(core, ()))):
+    if _is_absent(real, core):
         return False
     return not cores or core in cores or core not in known
+
+
+def _is_absent(name: str, core: str) -> bool:
+    return name.startswith(tuple(event_map()["absent"].get(core, ())))
 
 
 def matched(events: Iterable[str], *, simulated: bool, vendor: str = "", core: str = "") -> tuple[Named, ...]:
@@ -138,31 +147,112 @@ def matched(events: Iterable[str], *, simulated: bool, vendor: str = "", core: s
     return tuple(name for names in found.values() for name in names)
 
 
-def unused(events: Iterable[str], names: Sequence[Named], vendor: str, core: str) -> pd.DataFrame:
+@cache
+def published() -> Mapping[str, frozenset[str]]:
+    """Return, for each event of the published lists, the processors that have it (data/make/event_lists.py)."""
+    table = datasets.load("events/published")
+    of: dict[str, frozenset[str]] = {}
+    for name, processors in zip(table["event"], table["processors"], strict=True):
+        of[name] = of.get(name, frozenset()) | frozenset(processors.split("; "))
+    return of
+
+
+def _listed(events: Iterable[str], vendor: str) -> set[str]:
+    """Return which of a dump's events tell its processor: those of a vendor's that the lists or the map know."""
+    mapped = {row[1] for row in _rows()}
+    names = {normalise(event) for event in events}
+    return {name for name in names if maker(name) == vendor and (name in published() or name in mapped)}
+
+
+def _vendor_of(core: str) -> str:
+    return next((of for of, cores in event_map()["vendors"].items() if core in cores), "")
+
+
+def not_listed(events: Iterable[str], core: str) -> frozenset[str]:
+    """Return the events that a core's processors do not list though others do; none where no list is of the core."""
+    mine, vendor = frozenset(event_map()["processors"].get(core, ())), _vendor_of(core)
+    own = {row[1] for row in _rows() if _own(row[1], row[3], row[4], vendor, core)}
+    names = _listed(events, vendor) - own if mine else set()
+    return frozenset(name for name in names if not mine & published().get(name, frozenset()))
+
+
+def shown_by_lists(events: Iterable[str], core: str) -> frozenset[str]:
+    """Return the events by which the lists show that a dump is not of a core's processors; none where they do not.
+
+    Several that they do not list though another processor lists them with nearly all of the dump; lists grow, and what
+    an early one may yet get shows nothing (events.toml: early_lists).
+    """
+    vendor, before = _vendor_of(core), frozenset(event_map()["early_lists"].get(core, ()))
+    has = {name: _having(name, vendor) for name in _listed(events, vendor)}
+    shown = frozenset(name for name in not_listed(has, core) if not before & has[name])
+    most = max(Counter(one for each in has.values() for one in each).values(), default=0)
+    ahead = most - (len(has) - len(shown))
+    return shown if ahead >= _SEVERAL and most >= _NEARLY * len(has) else frozenset()
+
+
+@cache
+def _having(name: str, vendor: str) -> frozenset[str]:
+    """Return the processors of the lists, and the vendor's cores of the map, that have an event."""
+    rows = [row for row in _rows() if row[1] == name]
+    cores = event_map()["vendors"].get(vendor, ())
+    mapped = (core for core in cores if any(_own(name, row[3], row[4], vendor, core) for row in rows))
+    return published().get(name, frozenset()).union(mapped)
+
+
+def listing_most(events: Iterable[str], core: str) -> tuple[str, ...]:
+    """Return the processors without a core here that list most of a dump's events, of a core's vendor."""
+    names = _listed(events, _vendor_of(core))
+    lists = {processor: 0 for of in published().values() for processor in sorted(of)}
+    for name in names:
+        for processor in published().get(name, ()):
+            lists[processor] += 1
+    most = max(lists.values())
+    best = sorted(processor for processor, n in lists.items() if n == most > 0)
+    return unmodelled(best) if most == len(names) else ()
+
+
+def unmodelled(processors: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the published lists' processors that have no core here."""
+    modelled = {name for names in event_map()["processors"].values() for name in names}
+    return tuple(name for name in processors if name not in modelled)
+
+
+def unused(events: Iterable[str], names: Sequence[Named], vendor: str, core: str, time: str = "") -> pd.DataFrame:
     """Return the events of a dump that stand for nothing in an answer: event, why, foreign.
 
-    ``foreign`` is whether it shows that the dump is of another processor: an event of the other vendor's, or of a port
-    by a name of another generation of cores.
+    ``foreign`` is whether it shows that the dump is of another processor: an event of the other vendor's, of a port by
+    a name of another generation of cores, one that the map says the core has not, or one of several by which the
+    lists show it (`shown_by_lists`). ``time`` is the event that time is measured in: those that another kind of core
+    counted are not used.
     """
     used = {one.real for one in names}
+    every = [event for event in events if event not in used]
+    elsewhere, shown = not_listed(events, core), shown_by_lists(events, core)
     rows = []
-    for event in events:
+    for event in every:
         name = normalise(event)
-        if event in used or name in TIME_EVENTS or name in WORK_EVENTS or is_fixed_rate(event):
+        if name in TIME_EVENTS or name in WORK_EVENTS or is_fixed_rate(event):
             continue
         mine = [row for row in _rows() if row[1] == name and row[3] in ("", vendor)]
+        own = any(_own(name, row[3], row[4], vendor, core) for row in mine)
         of = maker(event)
-        if vendor and of not in ("", vendor) and mine:
+        if other_core(event, time):
+            rows.append((event, f"counted on another kind of core than {time}", False))
+        elif vendor and of not in ("", vendor) and (mine or name in published()):
             rows.append((event, f"an event of {of}'s processors, which {core} is none of", True))
-        elif mine and not any(_own(name, row[3], row[4], vendor, core) for row in mine):
-            rows.append((event, f"not an event of {core}", any(row[6] for row in mine)))
+        elif name in elsewhere or _is_absent(name, core) or (mine and not own):
+            told = listed(sorted(published().get(name, ())), 3)
+            sure = any(row[6] for row in mine) or _is_absent(name, core) or name in shown
+            by_list = not mine and not sure  # the list may be older than the event's name there
+            not_of = f"not in the list of {core}'s events (perf 6.1)" if by_list else f"not an event of {core}"
+            rows.append((event, not_of + (f", but of {told}" if told else ""), sure))
         elif mine:
             same = {one.real for one in names if one.simulated in {row[0] for row in mine}}
             rows.append(
                 (event, f"counts what {listed(sorted(same))} does" if same else "counts a part of a sum", False)
             )
         else:
-            rows.append((event, "stands for nothing that is modelled", False))
+            rows.append((event, event_map()["other"].get(name, "stands for nothing that is modelled"), False))
     return pd.DataFrame(rows, columns=["event", "why", "foreign"])
 
 
@@ -200,4 +290,6 @@ def cores_of(events: Iterable[str], vendor: str = "") -> dict[str, tuple[int, in
 
 def countable(vendor: str, core: str) -> frozenset[str]:
     """Return the simulated events that have a name on a core."""
-    return frozenset(row[0] for row in _rows() if _own(row[1], row[3], row[4], vendor, core))
+    return frozenset(
+        row[0] for row in _rows() if _own(row[1], row[3], row[4], vendor, core) and row[0] not in event_map()["aside"]
+    )

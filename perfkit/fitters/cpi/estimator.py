@@ -133,6 +133,11 @@ def make_estimator(
     return Estimator(method, limits, (alpha or 0.0) if method == "lasso" else 0.0)
 
 
+def keeps_signs(method: Method) -> bool:
+    """Whether a method's coefficients are zero or above: those of plain least squares and of added ones need not be."""
+    return method in BUILT_IN and method != "ols"
+
+
 def choose_alpha(estimator: Estimator, system: System, folds: Sequence[np.ndarray], steps: int = 12) -> Estimator:
     """Return the estimator with the price of least squared error in cross-validation."""
     whole = system.moments()

@@ -27,8 +27,16 @@ from perfkit.fitters.cpi.checks import (
     unusable_events,
 )
 from perfkit.fitters.cpi.comparison import Comparison
-from perfkit.fitters.cpi.counts import CpiCounts
-from perfkit.fitters.cpi.estimator import METHODS, Estimator, Method, check_bounds, choose_alpha, make_estimator
+from perfkit.fitters.cpi.counts import CpiCounts, block_starts
+from perfkit.fitters.cpi.estimator import (
+    METHODS,
+    Estimator,
+    Method,
+    check_bounds,
+    choose_alpha,
+    keeps_signs,
+    make_estimator,
+)
 from perfkit.fitters.cpi.files import load_each, load_fit, save_fit
 from perfkit.fitters.cpi.fleet import FleetStacks, fit_fleet
 from perfkit.fitters.cpi.solvers import Form, System, build_system, r_squared, squared_error, to_stack, unexplained
@@ -39,6 +47,7 @@ from perfkit.fitters.cpi.validation import (
     blocked_folds,
     cross_validate,
     f_test,
+    for_few,
     outside,
     placebo,
     random_folds,
@@ -334,13 +343,37 @@ class CpiFit(Summarised):
         return pd.DataFrame(columns, index=pd.Index([*self.components.index, "residual"], name="part"))
 
     def intervals_of(self, draws: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-        """Return the ends of the bootstrap intervals of each column (NaN without resamples)."""
+        """Return the ends of the intervals of each column of a fit's draws (NaN without resamples).
+
+        Those of the bootstrap, wider where it had few blocks, and in the IPC form as much further as the CPI form lies
+        to a side: noise in the cycles moves the IPC form only, which resamples do not show. None
+        holds what the fit cannot give.
+        """
         if not len(draws):
             missing = pd.Series(np.nan, index=draws.columns)
             return missing, missing.copy()
         tail = (1 - self.settings.level) / 2
-        ends = np.quantile(draws.to_numpy(), [tail, 1 - tail], axis=0)
-        return pd.Series(ends[0], index=draws.columns), pd.Series(ends[1], index=draws.columns)
+        blocks = len(block_starts(self.data.segments(), self.block))
+        ends = np.quantile(for_few(draws.to_numpy(), blocks, self.settings.level), [tail, 1 - tail], axis=0)
+        rates = np.append(1.0, self.data.rates) if draws is self.penalty_draws else 1.0
+        aside = np.nan_to_num((self.other - self.components).to_numpy() / rates) * (self.settings.form == "ipc")
+        least, most = self._possible(penalties=draws is self.penalty_draws)
+        low = np.clip(ends[0] + np.minimum(aside, 0.0), least, most)
+        high = np.clip(ends[1] + np.maximum(aside, 0.0), least, most)
+        return pd.Series(low, index=draws.columns), pd.Series(high, index=draws.columns)
+
+    def _possible(self, *, penalties: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return between what the method and its bounds keep base and penalties, or base and components.
+
+        An event's component is its penalty times a rate that resamples vary, which no bound holds: only its sign is.
+        """
+        columns = self.components.index
+        bounds = self.settings.bounds or {}
+        least = np.full(len(columns), 0.0 if keeps_signs(self.settings.method) else -np.inf)
+        most = np.full(len(columns), np.inf)
+        for at, name in enumerate(columns if penalties else columns[:1]):
+            least[at], most[at] = bounds.get(str(name), (least[at], most[at]))
+        return least, most
 
     def refit(
         self,

@@ -145,6 +145,23 @@ def block_bootstrap(
     return penalties, components, size
 
 
+def for_few(draws: np.ndarray, blocks: int, level: float) -> np.ndarray:
+    """Return draws spread out about their medians by as much as few blocks make an interval of a level too narrow.
+
+    Each draw has fewer different blocks than there are, and as many unknowns: as an interval of Student's t is wider
+    than the normal one.
+    """
+    from scipy.special import ndtri, stdtrit  # scipy.stats takes a second to import
+
+    free = blocks - draws.shape[1]
+    if free < 1 or not len(draws):
+        return draws
+    end = (1.0 + level) / 2.0
+    ratio = float(stdtrit(free, end) / ndtri(end)) * math.sqrt(blocks / free)
+    middle = np.nanmedian(draws, axis=0)
+    return np.asarray(middle + (draws - middle) * ratio)
+
+
 def variance_inflation(M: np.ndarray) -> np.ndarray:
     """Return the VIF of each column but the first: 1/(1 - R2) of that column explained by the others.
 
