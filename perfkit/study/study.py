@@ -547,7 +547,12 @@ def split_compiler(text: str, folder: str = "") -> tuple[str, str]:
 
 def _has_region(source: str) -> bool:
     """Whether a C or C++ text has a ``PK_REGION`` outside its comments, strings and characters."""
-    return "PK_REGION" in source and re.search(r"\bPK_REGION\b", _NO_CODE.sub(" ", source)) is not None
+    return "PK_REGION" in source and re.search(r"\bPK_REGION\b", code_of(source)) is not None
+
+
+def code_of(source: str) -> str:
+    """Return a C or C++ text without its comments, strings and characters."""
+    return _NO_CODE.sub(" ", source)
 
 
 def _is_text(kernel: str) -> bool:

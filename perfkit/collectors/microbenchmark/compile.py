@@ -31,7 +31,7 @@ from perfkit.collectors.microbenchmark.sources import (
 from perfkit.errors import DataError, SettingError, UnavailableError
 from perfkit.files import replaced
 from perfkit.study.parts import Configuration
-from perfkit.study.study import Study
+from perfkit.study.study import Study, code_of
 
 _TIME_LIMIT = 300.0
 _WORTH_PRECOMPILING = 3  # variants
@@ -75,6 +75,8 @@ class Built:
         The static columns.
     files : dict
         The user's files that were read beside the kernel (headers, sources, libraries): path -> SHA-256.
+    marks : bool
+        Whether marks of what is to be timed stand in it: ``PK_BEGIN`` in a region, calls of ``pk_start`` in a program.
     """
 
     key: str
@@ -82,6 +84,7 @@ class Built:
     message: str = ""
     static: dict[str, float] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    marks: bool = False
 
     @property
     def failed(self) -> bool:
@@ -307,8 +310,24 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
         static |= figures.get(one.key, {}) | more.get(one.key, {})
         if "vectorization" in study.static:
             static |= _vectorized(place, one.key, whole=study.is_program)
-        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, _files_noted(one.key, place)))
+        files, marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
+        if study.is_program and not study.region and not marks and _mentions_start(study, files):
+            note = "all of main() was timed: pk_start() stands in the sources, and is not called in what was compiled"
+        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, marks))
     return out
+
+
+def _has_marks(study: Study, path: Path) -> bool:
+    """Whether an object holds PK_BEGIN's note, or the name of a function that it wants from the measuring process."""
+    note = b"\0pk_start\0" if study.is_program else b"perfkit: a region has PK_BEGIN\0"
+    return note in path.read_bytes()
+
+
+def _mentions_start(study: Study, files: Iterable[str]) -> bool:
+    """Whether the code of a program, or of the user's files that it consists of, names ``pk_start``."""
+    paths = (Path(path) for path in files if not path.endswith(LINKED))
+    texts = [study.source or "", *(path.read_text(encoding="utf-8", errors="replace") for path in paths)]
+    return any(re.search(r"\b(pk_start|PK_START)\b", code_of(text)) for text in texts)
 
 
 def _without_places(loop: Sequence[toolchain.Disassembled]) -> tuple[toolchain.Disassembled, ...]:

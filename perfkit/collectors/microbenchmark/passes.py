@@ -313,7 +313,7 @@ def _request(study: Study, one: Configuration, key: str, built: Built, folder: P
         # What one execution read, the next would find in the caches.
         steps=study.steps or (1 if study.cache == "cold" else None), warmup=study.warmup, cold=study.cache == "cold",
         memory=study.memory_of(one), huge=study.pages == "huge", threads=one.threads,
-        apart=study.executions == "apart",
+        apart=study.executions == "apart", marks=built.marks,
     )  # fmt: skip
 
 

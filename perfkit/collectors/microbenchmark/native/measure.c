@@ -3,7 +3,8 @@
    that a kernel may print what it likes on 1 and 2; CPUS such as 0,1 ("" leaves the affinity); SCHEDULER is fifo or
    other; MEMORY and FILES limit the address space and what is written to a file, in bytes; LEVEL is what a probe of a
    quiet core was seen to take, in cycles (0: unknown).
-     request: object variant repetitions windows steps warmup cold memory huge threads apart event_type event_config
+     request: object variant repetitions windows steps warmup cold memory huge threads apart marks event_type event_config
+       (marks: 1 where the object has marks, which must then be reached)
      answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried quiet level",
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "grain ticks cycles marks" (of figures that are few readings of a counter that advances in steps; marks: 1
@@ -26,6 +27,7 @@
 #include "clock.h"
 
 static FILE *answers;
+static int has_marks; /* whether marks stand in the region or program that is measured */
 
 static int open_event(unsigned type, unsigned long long config) {
     struct perf_event_attr attributes;
@@ -78,7 +80,7 @@ static double grain_of(double readings) {
 #define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
 
 typedef void (*variant_function)(pk_context *);
-typedef struct { double tsc, ns, cycles, event, level, rate, readings; int steady, quiet, unpaired; } window;
+typedef struct { double tsc, ns, cycles, event, level, rate, readings; int steady, quiet, unpaired, unreached; } window;
 
 static void flush(variant_function own, pk_context *pk) {
     if (own)
@@ -158,6 +160,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     out->event = counter >= 0 ? event_ends(counter, count) / (double)steps : 0.0 / 0.0;
     mark after = mark_after();
     out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
+    out->unreached = has_marks && !pk->marked;
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
     if (fenced && !pk->marked) {
@@ -280,6 +283,8 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
             once(what->run, what->own_flush, pk, what->warmup, what->cold, what->counter, &one);
         }
         if (one.unpaired) *fault = "PK_BEGIN and PK_END do not come in pairs: each execution must begin what it ends, and end what it begins";
+        else if (one.unreached) *fault = "PK_BEGIN and PK_END stand in the region, and a window of executions reached neither: they are what is to be "
+                                         "timed; where the whole region is, leave them out (#if)";
         if (**fault) return tried;
         tried++;
         double whole = one.ns * (double)pk->steps;
@@ -313,7 +318,7 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
 }
 
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
-                  size_t size, int huge, int threads, int apart, long event_type, unsigned long long event_config) {
+                  size_t size, int huge, int threads, int apart, int marks, long event_type, unsigned long long event_config) {
     void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
     variant_function run, setup, teardown, own_flush;
@@ -326,6 +331,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     fences_function fences;
     *(void **)&fences = dlsym(library, "pk_fences");
     program_has_region = dlsym(library, "pk_has_region") != NULL;
+    has_marks = marks;
     if (!run && !program) { fprintf(answers, "error no region and no main() in the object\n"); goto done; }
     if (!program && !ready_memory(size, huge)) { fprintf(answers, "error no memory: %zu bytes, more than there are or than the study's limits allow\n", size); goto done; }
     int counter = -1;
@@ -437,14 +443,14 @@ int main(int count, char **words) {
     fprintf(answers, "ready %llu %llu %d %d\n", (unsigned long long)clock_overhead, (unsigned long long)time_overhead, pinned, fifo);
     fflush(answers);
     static char object[4096], variant[64];
-    int repetitions, windows, warmup, cold, huge, threads, apart;
+    int repetitions, windows, warmup, cold, huge, threads, apart, marks;
     long steps, event_type;
     size_t size;
     unsigned long long event_config;
-    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
-                  &warmup, &cold, &size, &huge, &threads, &apart, &event_type, &event_config) == 13) {
+    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
+                  &warmup, &cold, &size, &huge, &threads, &apart, &marks, &event_type, &event_config) == 14) {
         if (windows > LARGEST) windows = LARGEST;
-        serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, event_type, event_config);
+        serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, marks, event_type, event_config);
         fflush(answers);
     }
     return 0;
