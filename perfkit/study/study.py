@@ -462,6 +462,9 @@ class Study(Strict):
             self.cache == "cold" and self.steps is None
         ):  # rows of many executions per flush, once the default, are others
             parts["steps"] = 1
+        beside = Path(self.kernel or "").parent
+        if beside != Path():  # its headers lie there
+            parts["beside"] = str(beside)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -579,11 +582,8 @@ def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
         raise SettingError(f"cannot read the kernel {path}: {error}") from None
     folder = settings.get("folder") or str(path.parent.absolute())
     found = {**settings, "kernel": path.name, "source": source, "language": language, "folder": folder}
-    beside, given = str(Path(kernel).parent), settings.get("include", ())
-    if isinstance(given, str):
-        given = [given]
-    if isinstance(given, list | tuple) and path.parent.resolve() != Path(folder).resolve() and beside not in given:
-        found["include"] = [beside, *given]  # the kernel is compiled as a copy elsewhere: its headers lie beside it
+    if path.parent.resolve() != Path(folder).resolve():
+        found["kernel"] = str(kernel)  # the kernel is compiled as a copy elsewhere: its headers lie beside it
     return found
 
 

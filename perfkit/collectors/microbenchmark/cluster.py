@@ -119,8 +119,11 @@ def measure_batch(settings: dict[str, Any], part: Sequence[Task], seed: int, run
             built |= {result.key: result for result in compiling.compile_batch(one, objects)}
         done = []
         with measuring_lock():
+            told: dict[str, str] = {}
             for record in measure_all(study, part, built, harness, objects, seed):
-                record["files"] = built[record["key"]].files
+                files = built[record["key"]].files
+                record["files"] = {path: state for path, state in files.items() if told.get(path) != state}
+                told |= files
                 worker.log_event(_TOPIC, {"run": run, "record": record})
                 done.append(record)
     return done

@@ -18,6 +18,7 @@ import pandas as pd
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import prepared, read_state
 from perfkit.collectors.microbenchmark import compile as compiling
+from perfkit.collectors.microbenchmark.files_read import LINKED, files_of
 from perfkit.collectors.microbenchmark.lock import measuring_lock
 from perfkit.collectors.microbenchmark.origin import check_files, check_origin, metadata_of
 from perfkit.collectors.microbenchmark.passes import Task, measure_all, record_of, usable_cpus
@@ -327,15 +328,16 @@ class Microbenchmark:
         before = total - len(todo) if before is None else before
         built = self._compiled(study, todo, objects, before, total)
         if built:
-            files = compiling.files_of(built.values())
+            files = files_of(one.files for one in built.values())
+            own = files_of(one.own for one in built.values())
             check_files(folder, metadata["files"])
-            texts = [path for path in files if not path.endswith(compiling.LINKED)]
+            texts = [path for path, state in files.items() if state and not path.endswith(LINKED)]
             for name in idle_dimensions(study, texts):
                 logging.getLogger(__name__).warning(
                     "the dimension %s: no source or header of yours mentions it, and no argument; unless a system "
                     "header does, its rows repeat one measurement", name,
                 )  # fmt: skip
-            metadata["files"] |= files
+            metadata["files"] |= files | own
             _keep(folder, metadata)
         done = [before]
 
@@ -417,10 +419,12 @@ def _add(store: Store, metadata: dict[str, Any], record: dict[str, Any]) -> None
     """
     files = record.pop("files", {})
     for path, found in files.items():
-        if metadata["files"].get(path, found) != found:
+        known = metadata["files"].get(path, found)
+        if known != found:
+            mend = "put it back" if known else "none was there: take it away"
             raise SettingError(
                 f"the header, source or library {path} that {record.get('host') or 'a worker'} read is not that of the "
-                f"rows of {store.folder} before: put it back, or name another folder; the rows that arrived are kept"
+                f"rows of {store.folder} before: {mend}, or name another folder; the rows that arrived are kept"
             )
     if files.keys() - metadata["files"].keys():
         metadata["files"] |= files

@@ -4,6 +4,7 @@ Only what all variants begin with in the same way, the kernel's leading system h
 precompiled headers, which gcc itself refuses where a variant's macros could change them).
 """
 
+import functools
 import hashlib
 import itertools
 import json
@@ -11,12 +12,13 @@ import re
 import shlex
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.osaca import osaca
+from perfkit.collectors.microbenchmark.files_read import FOLDER_FLAGS, LINKED, files_read, hash_of, libraries, search_of
 from perfkit.collectors.microbenchmark.sources import (
     EMPTY_REGION,
     NATIVE,
@@ -28,16 +30,14 @@ from perfkit.collectors.microbenchmark.sources import (
     leading_includes,
     variant,
 )
-from perfkit.errors import DataError, SettingError, UnavailableError
+from perfkit.errors import DataError, UnavailableError
 from perfkit.files import replaced
 from perfkit.study.parts import Configuration
 from perfkit.study.study import Study, code_of
 
 _TIME_LIMIT = 300.0
 _WORTH_PRECOMPILING = 3  # variants
-LINKED = (".a", ".so", ".o")  # how names of what is linked, not compiled, end
 _REGISTER = re.compile(r"%(?!rip)\w+")
-_FOLDER_FLAGS = ("-I", "-L", "-iquote", "-isystem", "-idirafter")
 # Hidden, so that what a kernel calls is bound, and may be inlined, as in a program of its own.
 _SHARED = ("-fPIC", "-fvisibility=hidden", "-w")
 
@@ -74,7 +74,10 @@ class Built:
     static : dict
         The static columns.
     files : dict
-        The user's files that were read beside the kernel (headers, sources, libraries): path -> SHA-256.
+        The files that were read beside the kernel (headers, sources, libraries): path -> SHA-256, or "" of one that would
+        have come before another, had it been there.
+    own : dict
+        The same of headers of the compiler and the system.
     marks : bool
         Whether marks of what is to be timed stand in it: ``PK_BEGIN`` in a region, calls of ``pk_start`` in a program.
     """
@@ -84,6 +87,7 @@ class Built:
     message: str = ""
     static: dict[str, float] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    own: dict[str, str] = field(default_factory=dict)
     marks: bool = False
 
     @property
@@ -153,7 +157,7 @@ def _write_shared(path: Path, text: str) -> None:
 def _compile(batch: Batch, one: Variant, place: Path) -> str:
     """Compile a variant, naming the object only when it is whole; returns the compiler's complaint or ""."""
     done, partial = place / f"{one.key}.so", f"{one.key}.partial"
-    if done.exists() and all(hash_of(path) == known for path, known in _files_noted(one.key, place).items()):
+    if done.exists() and all(map(_is_current, _files_noted(one.key, place))):
         return ""
     study = batch.study
     (place / f"{one.key}.h").write_text(one.macros, encoding="utf-8")
@@ -163,17 +167,34 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
         (place / main).write_text(one.macros + one.unit, encoding="utf-8")
     words, last = _compile_words(batch), _link_words(batch, one)
     if not study.is_program and not one.sources:
-        wanted = ["-MMD", "-MF", f"{one.key}.d", "-shared", "-o", partial, main]
+        wanted = [*_noting(batch, one.key), "-shared", "-o", partial, main]
         message = _run([*words, *wanted, *last], place)
     else:
         message, objects = _compile_sources(batch, one, place, words)
         message = message or _run([*words, "-shared", "-o", partial, *objects, *last], place)
     if message:
         return message
-    noted = _files_read(one.key, place) | _libraries(words, last)
-    (place / f"{one.key}.json").write_text(json.dumps(noted), encoding="utf-8")
+    _note_files(batch, one, place, libraries(words, last))
     (place / partial).rename(done)
     return ""
+
+
+def _noting(batch: Batch, name: str) -> list[str]:
+    """Return the words that have the compiler, and gcc's assembler, write which files they read."""
+    words = ["-MD", "-MF", f"{name}.d"]
+    return [*words, f"-Wa,--MD,{name}.as.d"] if toolchain.compiler_kind(batch.compiler) == "gcc" else words
+
+
+def _note_files(batch: Batch, one: Variant, place: Path, linked: dict[str, str]) -> None:
+    """Keep the states of the files that an object was made of: once for all the variants in which they are the same."""
+    cpp = batch.study.language == "c++" or any(is_cpp(name) for name in one.sources)
+    search = search_of(tuple(_compile_words(batch)), cpp)
+    assembled = toolchain.compiler_kind(batch.compiler) == "gcc"
+    users, own = files_read(sorted(place.glob(f"{one.key}*.d")), place, search, assembled)
+    text = json.dumps([users | linked, own])
+    name = f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.files.json"
+    _write_shared(place / name, text)
+    (place / f"{one.key}.files").write_text(name, encoding="utf-8")
 
 
 def _compile_sources(batch: Batch, one: Variant, place: Path, words: Sequence[str]) -> tuple[str, list[str]]:
@@ -184,7 +205,7 @@ def _compile_sources(batch: Batch, one: Variant, place: Path, words: Sequence[st
             return f"no source file {name}", []
         made = f"{one.key}.{number}.o"
         macros = [] if name == _main_file(batch, one) else ["-include", f"{one.key}.h"]
-        wanted = [*macros, "-MMD", "-MF", f"{one.key}.{number}.d", "-c", "-o", made, name]
+        wanted = [*macros, *_noting(batch, f"{one.key}.{number}"), "-c", "-o", made, name]
         message = _run([*words, *wanted], place)
         if message:
             return message, []
@@ -212,10 +233,26 @@ def _compile_words(batch: Batch) -> list[str]:
     flags = [word for word in shlex.split(batch.flags) if not word.startswith("-l")]
     flags = _from_folder(flags, study.folder)
     # What stands in quotes is looked for beside the kernel first, as a compiler does: its text is compiled elsewhere.
-    beside = ["-iquote", study.folder] if study.folder else []
+    # What stands in angle brackets is the system's where it has such a header: a limits.h beside the kernel is not.
+    beside = _kernel_folders(study)
     folders = [f"-I{Path(study.folder, name)}" for name in study.include]
-    folders += [f"-I{study.folder}"] if study.folder else []
-    return [batch.compiler, *_SHARED, *beside, *flags, *extra, *folders, "-idirafter", str(NATIVE)]
+    last: list[str] = []
+    for name in (*beside, str(NATIVE)):
+        last += ["-idirafter", name]
+    for name in (
+        beside if toolchain.compiler_kind(batch.compiler) == "gcc" else ()
+    ):  # clang's assembler knows the quoted
+        last += ["-Xassembler", "-I", "-Xassembler", name]
+    quoted = [word for name in beside for word in ("-iquote", name)]
+    return [batch.compiler, *_SHARED, *quoted, *flags, *extra, *folders, *last]
+
+
+def _kernel_folders(study: Study) -> list[str]:
+    """Return the folder of a study's kernel, and its own."""
+    if not study.folder:
+        return []
+    beside = Path(study.folder, study.kernel).parent if study.kernel else Path(study.folder)
+    return list(dict.fromkeys((str(beside), study.folder)))
 
 
 def _from_folder(flags: Sequence[str], folder: str) -> list[str]:
@@ -224,7 +261,7 @@ def _from_folder(flags: Sequence[str], folder: str) -> list[str]:
     for word in flags:
         if not folder:
             out.append(word)
-        elif out and out[-1] in _FOLDER_FLAGS:
+        elif out and out[-1] in FOLDER_FLAGS:
             out.append(str(Path(folder, word)))
         elif found := re.fullmatch(r"(-[IL])([^=].*)", word):
             out.append(found[1] + str(Path(folder, found[2])))
@@ -310,10 +347,10 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
         static |= figures.get(one.key, {}) | more.get(one.key, {})
         if "vectorization" in study.static:
             static |= _vectorized(place, one.key, whole=study.is_program)
-        files, marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
+        (files, own), marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
         if study.is_program and not study.region and not marks and _mentions_start(study, files):
             note = "all of main() was timed: pk_start() stands in the sources, and is not called in what was compiled"
-        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, marks))
+        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, own, marks))
     return out
 
 
@@ -323,9 +360,9 @@ def _has_marks(study: Study, path: Path) -> bool:
     return note in path.read_bytes()
 
 
-def _mentions_start(study: Study, files: Iterable[str]) -> bool:
+def _mentions_start(study: Study, files: Mapping[str, str]) -> bool:
     """Whether the code of a program, or of the user's files that it consists of, names ``pk_start``."""
-    paths = (Path(path) for path in files if not path.endswith(LINKED))
+    paths = (Path(path) for path, state in files.items() if state and not path.endswith(LINKED))
     texts = [study.source or "", *(path.read_text(encoding="utf-8", errors="replace") for path in paths)]
     return any(re.search(r"\b(pk_start|PK_START)\b", code_of(text)) for text in texts)
 
@@ -418,40 +455,19 @@ def _vectorized(place: Path, key: str, whole: bool) -> dict[str, float]:
     return nothing
 
 
-def _files_read(key: str, place: Path) -> dict[str, str]:
-    """Return the user's files that the compiler read, by the rules that it wrote for make."""
-    found: dict[str, str] = {}
-    for rule in place.glob(f"{key}*.d"):
-        text = rule.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
-        for word in re.findall(r"(?:[^\s\\]|\\.)+", text.partition(":")[2]):
-            path = Path(word.replace("\\ ", " ").replace("$$", "$"))
-            if path.is_absolute() and not path.is_relative_to(NATIVE) and not path.is_relative_to(place):
-                found[str(path)] = ""
-    return {path: hash_of(path) for path in sorted(found)}
+def _files_noted(key: str, place: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what `files_read` found when an object was compiled; the same for the variants that share it."""
+    return _noted(place / (place / f"{key}.files").read_text(encoding="utf-8"))
 
 
-def _libraries(words: Sequence[str], last: Sequence[str]) -> dict[str, str]:
-    """Return the user's libraries that are linked: those named by their files, and those in a folder of ``-L``."""
-    folders = [Path(found) for found in re.findall(r"(?:^|\0)-L\0?([^\0]+)", "\0".join([*words, *last]))]
-    found = [Path(word) for word in last if not word.startswith("-")]
-    for name in (word[2:] for word in last if word.startswith("-l")):
-        files = [folder / f"lib{name}.{end}" for folder in folders for end in ("so", "a")]
-        found += [path for path in files if path.is_file()][:1]
-    return {str(path): hash_of(str(path)) for path in found}
+@functools.lru_cache(maxsize=1 << 10)
+def _noted(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    users, own = json.loads(path.read_text(encoding="utf-8"))
+    return users, own
 
 
-def _files_noted(key: str, place: Path) -> dict[str, str]:
-    """Return what `_files_read` found when the object was compiled."""
-    noted: dict[str, str] = json.loads((place / f"{key}.json").read_text(encoding="utf-8"))
-    return noted
-
-
-def hash_of(path: str) -> str:
-    """Return a file's SHA-256, or "" if it cannot be read."""
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError:
-        return ""
+def _is_current(files: Mapping[str, str]) -> bool:
+    return all(hash_of(path) == known for path, known in files.items())
 
 
 def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: int) -> Iterator[Batch]:
@@ -518,22 +534,3 @@ def shortened(text: str) -> str:
     if len(important) > 1:  # what the linker's driver adds after the linker's own words
         important = [line for line in important if not line.startswith("collect2: error")]
     return "\n".join(line[:300] for line in (important or told)[:6]).strip()
-
-
-def files_of(built: Iterable[Built]) -> dict[str, str]:
-    """Return the files that any of some variants read: path -> SHA-256.
-
-    Raises
-    ------
-    SettingError
-        Two of them read different states of one file.
-    """
-    out: dict[str, str] = {}
-    for one in built:
-        for path, found in one.files.items():
-            if out.setdefault(path, found) != found:
-                raise SettingError(
-                    f"{path} has changed while the study was compiled: no more was measured; leave it as it is, and "
-                    "run the study again"
-                )
-    return out
