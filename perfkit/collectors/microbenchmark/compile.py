@@ -8,6 +8,7 @@ import functools
 import hashlib
 import itertools
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -74,8 +75,8 @@ class Built:
     static : dict
         The static columns.
     files : dict
-        The files that were read beside the kernel (headers, sources, libraries): path -> SHA-256, or "" of one that would
-        have come before another, had it been there.
+        The files that were read beside the kernel (headers, sources, libraries): path -> SHA-256, or "" of one that
+        would have come before another, had it been there.
     own : dict
         The same of headers of the compiler and the system.
     marks : bool
@@ -236,9 +237,11 @@ def _compile_words(batch: Batch) -> list[str]:
     # What stands in angle brackets is the system's where it has such a header: a limits.h beside the kernel is not.
     beside = _kernel_folders(study)
     folders = [f"-I{Path(study.folder, name)}" for name in study.include]
+    named = {os.path.realpath(word[2:]) for word in (*flags, *folders) if word.startswith("-I")}
     last: list[str] = []
     for name in (*beside, str(NATIVE)):
-        last += ["-idirafter", name]
+        if os.path.realpath(name) not in named:  # of a folder that is given twice, gcc drops the earlier place
+            last += ["-idirafter", name]
     for name in (
         beside if toolchain.compiler_kind(batch.compiler) == "gcc" else ()
     ):  # clang's assembler knows the quoted

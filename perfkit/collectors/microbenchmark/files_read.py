@@ -1,7 +1,7 @@
 """The files that a variant was made of, and those that a compiler would have taken instead, had they been there.
 
-A row belongs to one state of them. What is noted is path -> SHA-256, and path -> "" of a file that was looked for before
-the one that was found: a header that appears there later would make other rows of the same study.
+A row belongs to one state of them. What is noted is path -> SHA-256, and path -> "" of a file that was looked for
+before the one that was found: a header that appears there later would make other rows of the same study.
 """
 
 import functools
@@ -50,7 +50,7 @@ class Search:
         """Yield what each line of a text that asks for a header finds, and where it was looked for before."""
         for quoted, angled in _ASKED.findall(text):
             folders = [*([folder] if folder else []), *self.quoted] if quoted else []
-            before = []
+            before: list[str] = []
             for one in (*folders, *self.angled):
                 if Path(one, quoted or angled).is_file():
                     yield f"{one}/{quoted or angled}", before
@@ -105,7 +105,7 @@ def _folders_of(variable: str) -> list[str]:
 def files_read(
     rules: Iterable[Path], place: Path, search: Search, assembled: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what a compiler and assembler read, by the rules they wrote for make: the user's files, and its own headers.
+    """Return what a compiler and assembler read, by the rules they wrote for make: the user's files, their own headers.
 
     With the user's stand those that would have come before another, had they been there.
 
@@ -140,7 +140,7 @@ def files_read(
 
 
 def _before(texts: Iterable[str], read: Iterable[str], place: Path, search: Search) -> set[str]:
-    """Return where what was read was looked for before it was found: as the user's texts ask; of the rest, wherever it may."""
+    """Return where what was read was looked for before: as users' texts ask for it; of the rest, where it may be."""
     left, found = {os.path.normpath(path): path for path in read}, set()
     known = dict(left)
     for text in texts:
