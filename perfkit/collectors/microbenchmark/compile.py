@@ -8,7 +8,6 @@ import functools
 import hashlib
 import itertools
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -19,7 +18,15 @@ from pathlib import Path
 
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.osaca import osaca
-from perfkit.collectors.microbenchmark.files_read import FOLDER_FLAGS, LINKED, files_read, hash_of, libraries, search_of
+from perfkit.collectors.microbenchmark.files_read import (
+    FOLDER_FLAGS,
+    LINKED,
+    files_read,
+    hash_of,
+    libraries,
+    search_of,
+    texts_of,
+)
 from perfkit.collectors.microbenchmark.sources import (
     EMPTY_REGION,
     NATIVE,
@@ -174,9 +181,20 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
         message, objects = _compile_sources(batch, one, place, words)
         message = message or _run([*words, "-shared", "-o", partial, *objects, *last], place)
     if message:
-        return message
-    _note_files(batch, one, place, libraries(words, last))
+        return message + _asked_wrongly(message, study)
+    if taken := _note_files(batch, one, place, libraries(words, last)):
+        return taken
     (place / partial).rename(done)
+    return ""
+
+
+def _asked_wrongly(message: str, study: Study) -> str:
+    """Say of a header that was not found that it lies beside the kernel, where names in quotes alone are looked for."""
+    lost = re.search(r"fatal error: '?([^':\n]+)'?(?:: No such file| file not found)", message)
+    if lost and any(Path(folder, lost[1]).is_file() for folder in _kernel_folders(study)):
+        return (
+            f'\n{lost[1]} lies beside the kernel: ask for it in quotes ("{lost[1]}"), or name its folder in `include`'
+        )
     return ""
 
 
@@ -186,8 +204,11 @@ def _noting(batch: Batch, name: str) -> list[str]:
     return [*words, f"-Wa,--MD,{name}.as.d"] if toolchain.compiler_kind(batch.compiler) == "gcc" else words
 
 
-def _note_files(batch: Batch, one: Variant, place: Path, linked: dict[str, str]) -> None:
-    """Keep the states of the files that an object was made of: once for all the variants in which they are the same."""
+def _note_files(batch: Batch, one: Variant, place: Path, linked: dict[str, str]) -> str:
+    """Keep the states of the files that an object was made of: once for all the variants in which they are the same.
+
+    Returns a complaint, or "": gcc's own <limits.h> looks for the C library's also where names in quotes are looked for.
+    """
     cpp = batch.study.language == "c++" or any(is_cpp(name) for name in one.sources)
     search = search_of(tuple(_compile_words(batch)), cpp)
     assembled = toolchain.compiler_kind(batch.compiler) == "gcc"
@@ -196,6 +217,10 @@ def _note_files(batch: Batch, one: Variant, place: Path, linked: dict[str, str])
     name = f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.files.json"
     _write_shared(place / name, text)
     (place / f"{one.key}.files").write_text(name, encoding="utf-8")
+    limits = [path for path in users if path in {f"{folder}/limits.h" for folder in search.quoted}]
+    if not limits or any('"limits.h"' in Path(path).read_text(errors="replace") for path in texts_of(place, users)):
+        return ""
+    return f"{limits[0]} would be taken for the system's <limits.h>: name it otherwise, or name its folder in `include`"
 
 
 def _compile_sources(batch: Batch, one: Variant, place: Path, words: Sequence[str]) -> tuple[str, list[str]]:
@@ -237,11 +262,7 @@ def _compile_words(batch: Batch) -> list[str]:
     # What stands in angle brackets is the system's where it has such a header: a limits.h beside the kernel is not.
     beside = _kernel_folders(study)
     folders = [f"-I{Path(study.folder, name)}" for name in study.include]
-    named = {os.path.realpath(word[2:]) for word in (*flags, *folders) if word.startswith("-I")}
-    last: list[str] = []
-    for name in (*beside, str(NATIVE)):
-        if os.path.realpath(name) not in named:  # of a folder that is given twice, gcc drops the earlier place
-            last += ["-idirafter", name]
+    last = ["-idirafter", str(NATIVE)]
     for name in (
         beside if toolchain.compiler_kind(batch.compiler) == "gcc" else ()
     ):  # clang's assembler knows the quoted

@@ -129,7 +129,7 @@ def files_read(
     theirs = [path for path in found if Path(path).is_absolute() and _state(path)]
     theirs = [path for path in theirs if not _is_within(path, NATIVE) and not _is_within(path, place)]
     users = [path for path in theirs if not search.is_own(path)]
-    texts = [*map(str, (place / "kernel").glob("*")), *users]
+    texts = texts_of(place, users)
     if not assembled:
         more = list(_assembled(texts, search))
         theirs, users = [*theirs, *more], [*users, *more]
@@ -137,6 +137,11 @@ def files_read(
     absent = {path: "" for path in sorted(before) if not _state(path)}
     states = {path: _state(path) for path in sorted(theirs)}
     return absent | {path: states[path] for path in users}, {path: states[path] for path in theirs if path not in users}
+
+
+def texts_of(place: Path, users: Iterable[str]) -> list[str]:
+    """Return the user's texts: the kernel, which lies where compilers run, and the files that it was found to need."""
+    return [*map(str, (place / "kernel").glob("*")), *(path for path in users if _state(path))]
 
 
 def _before(texts: Iterable[str], read: Iterable[str], place: Path, search: Search) -> set[str]:

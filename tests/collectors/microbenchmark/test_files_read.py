@@ -42,7 +42,7 @@ def compiled(folder, kernel="k.c", **more):
 
 KERNEL = '#include "deep.h"\n#include <limits.h>\n#include <immintrin.h>\n' + WHICH
 BEFORE = ["deep.h", "a/deep.h", "a/limits.h", "a/features.h"]  # <limits.h> asks for the last
-AFTER = ["limits.h", "b/deep.h", "a/other.h", "late/deep.h", "late/limits.h", "features.h", "deep.c", "out.csv"]
+AFTER = ["errno.h", "b/deep.h", "a/other.h", "late/deep.h", "late/limits.h", "features.h", "deep.c", "out.csv"]
 
 
 @pytest.mark.parametrize("compiler", ["gcc -O1", "clang -O1", "g++ -O1"])
@@ -107,15 +107,29 @@ def test_files_that_the_assembler_includes_are_files_that_were_read(tmp_path, co
 
 @pytest.mark.parametrize("place", ["", "sub/"])
 def test_a_header_beside_the_kernel_is_not_the_systems(tmp_path, place):
-    """A limits.h beside the kernel was taken for <limits.h>; in quotes, or in a folder that is named, it is taken."""
+    """An errno.h beside the kernel was taken for <errno.h>; in quotes, or in a folder that is named, it is taken.
+
+    Not so <limits.h>, of which gcc takes two, the second by the rule of names in quotes.
+    """
     (tmp_path / "sub").mkdir()
-    for name in ("limits.h", "mine.h"):
+    for name in ("limits.h", "mine.h", "errno.h"):
         (tmp_path / place / name).write_text(f"#define DEEP {name[:4]}\n")
-    for asked, own in (("<limits.h>", "none"), ('"limits.h"', "limi"), ("<mine.h>", "mine"), ('"mine.h"', "mine")):
+    taken = {"<errno.h>": "none", '"errno.h"': "errn", '"limits.h"': "limi", "<mine.h>": "", '"mine.h"': "mine"}
+    for asked, own in taken.items():
         (tmp_path / place / "k.c").write_text(f"#include {asked}\n{WHICH}")
-        assert compiled(tmp_path, f"{place}k.c")[0] == own
-        named = compiled(tmp_path, f"{place}k.c", include=[place or "."])[0]
-        assert named == ("limi" if own == "none" else own)
+        for compiler in ("gcc", "clang"):
+            settings = {"compilers": [compiler], "flags": ["-O1"]}
+            if own:
+                assert compiled(tmp_path, f"{place}k.c", **settings)[0] == own
+            else:
+                with pytest.raises(AssertionError, match=r"mine\.h.* quotes"):
+                    compiled(tmp_path, f"{place}k.c", **settings)
+            named = compiled(tmp_path, f"{place}k.c", include=[place or "."], **settings)[0]
+            assert named == asked[1:5]
+    (tmp_path / place / "k.c").write_text(f"#include <limits.h>\n{WHICH}")
+    assert compiled(tmp_path, f"{place}k.c", compilers=["clang"])[0] == "none"
+    with pytest.raises(AssertionError, match=r"limits\.h would be taken for the system's <limits\.h>"):
+        compiled(tmp_path, f"{place}k.c", compilers=["gcc"])
 
 
 def test_a_library_that_comes_before_the_one_that_was_linked_is_refused(tmp_path):
