@@ -190,7 +190,7 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
 
 def _asked_wrongly(message: str, study: Study) -> str:
     """Say of a header that was not found that it lies beside the kernel, where names in quotes alone are looked for."""
-    lost = re.search(r"fatal error: '?([^':\n]+)'?(?:: No such file| file not found)", message)
+    lost = re.search(r"fatal error: ([^:\n]+): No such file", message)  # clang says so itself
     if lost and any(Path(folder, lost[1]).is_file() for folder in _kernel_folders(study)):
         return (
             f'\n{lost[1]} lies beside the kernel: ask for it in quotes ("{lost[1]}"), or name its folder in `include`'
@@ -207,7 +207,7 @@ def _noting(batch: Batch, name: str) -> list[str]:
 def _note_files(batch: Batch, one: Variant, place: Path, linked: dict[str, str]) -> str:
     """Keep the states of the files that an object was made of: once for all the variants in which they are the same.
 
-    Returns a complaint, or "": gcc's own <limits.h> looks for the C library's also where names in quotes are looked for.
+    Returns a complaint, or "": gcc's own <limits.h> looks for the C library's where quoted names are looked for, too.
     """
     cpp = batch.study.language == "c++" or any(is_cpp(name) for name in one.sources)
     search = search_of(tuple(_compile_words(batch)), cpp)
