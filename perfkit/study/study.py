@@ -80,6 +80,8 @@ class Study(Strict):
         Whether this is a whole program; by default, whether the kernel has no ``PK_REGION``.
     folder : str
         What relative file names are relative to; of a study file, its folder.
+    beside : str
+        Where the kernel's headers in quotes lie; of a kernel file, its folder.
     dimensions : mapping
         Name -> a list of values, a range ``{from, to, step | factor}``, or an expression of earlier dimensions that
         gives one value or a list. In C, each is a macro of that name; in assembly, ``{NAME}`` is replaced.
@@ -150,6 +152,7 @@ class Study(Strict):
     arguments: tuple[str, ...] = ()
     program: bool | None = None
     folder: str = ""
+    beside: str = ""
     where: tuple[str, ...] = ()
     compilers: Annotated[tuple[str, ...], Field(min_length=1)] = ("gcc",)
     flags: Annotated[tuple[str, ...], Field(min_length=1)] = ("-O2",)
@@ -462,9 +465,8 @@ class Study(Strict):
             self.cache == "cold" and self.steps is None
         ):  # rows of many executions per flush, once the default, are others
             parts["steps"] = 1
-        beside = Path(self.kernel or "").parent
-        if beside != Path():  # its headers lie there
-            parts["beside"] = str(beside)
+        if not self.beside:
+            del parts["beside"]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -583,7 +585,9 @@ def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
     folder = settings.get("folder") or str(path.parent.absolute())
     found = {**settings, "kernel": path.name, "source": source, "language": language, "folder": folder}
     if path.parent.resolve() != Path(folder).resolve():
-        found["kernel"] = str(kernel)  # the kernel is compiled as a copy elsewhere: its headers lie beside it
+        found.setdefault(
+            "beside", str(Path(kernel).parent)
+        )  # the kernel is compiled as a copy elsewhere: its headers lie beside it
     return found
 
 

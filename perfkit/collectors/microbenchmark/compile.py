@@ -275,8 +275,7 @@ def _kernel_folders(study: Study) -> list[str]:
     """Return the folder of a study's kernel, and its own."""
     if not study.folder:
         return []
-    beside = Path(study.folder, study.kernel).parent if study.kernel else Path(study.folder)
-    return list(dict.fromkeys((str(beside), study.folder)))
+    return list(dict.fromkeys((str(Path(study.folder, study.beside)), study.folder)))
 
 
 def _from_folder(flags: Sequence[str], folder: str) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import now, read_state
+from perfkit.collectors.host.true_cycles import CLOCK
 from perfkit.collectors.microbenchmark.compile import Built
 from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge_repetitions
 from perfkit.collectors.microbenchmark.process import (
@@ -254,10 +255,12 @@ def _error(study: Study, grain: Mapping[str, Any] | None) -> float:
 
 
 def _moved(study: Study, figures: Mapping[str, float], error: float) -> list[float]:
-    """Return by how much that many cycles may move the ends of the metric's interval and the cycles'."""
+    """Return by how much that many cycles, and the clock's own error, may move the ends of both intervals."""
     cycles = figures["cycles"]
     own = error * figures[study.policy.metric] / cycles if cycles else math.nan if error else 0.0
-    return [-own, own, -error, error]
+    clock = CLOCK * cycles  # ticks and wall time are not worked out from its rate
+    own += clock if study.policy.metric == "cycles" else 0.0
+    return [-own, own, -error - clock, error + clock]
 
 
 def _short(grain: Mapping[str, Any] | None, cycles: float) -> str:

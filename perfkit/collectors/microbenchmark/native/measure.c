@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -220,7 +221,8 @@ static const char *program_window_of(int (*program)(char **), int counter, windo
     out->tsc = one.ticks - one.pairs * program_cycles / (one.rate > 0 ? one.rate : 1);
     out->ns = one.ns - one.pairs * program_ns;
     out->cycles = one.cycles - one.pairs * program_cycles;
-    out->level = one.level, out->steady = one.steady, out->rate = one.rate, out->readings = one.pairs;
+    out->level = one.level, out->steady = one.steady, out->readings = one.pairs;
+    out->rate = one.ticks > 0 ? one.cycles / one.ticks : one.rate;
     out->event = counter >= 0 ? one.event : 0.0 / 0.0;
     return fault;
 }
@@ -245,20 +247,38 @@ static int ready_memory(size_t size, int want_huge) {
 }
 
 /* The windows of one run: figures of those that lie between equal chains, and of them the ones beside no busy neighbour. */
-typedef struct { double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST], level[LARGEST]; int n; } windows_of;
+typedef struct { double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST], level[LARGEST], rate[LARGEST]; int n; } windows_of;
 
 static void take(windows_of *all, const window *one) {
     if (all->n == LARGEST) return;
     all->tsc[all->n] = one->tsc, all->ns[all->n] = one->ns, all->cycles[all->n] = one->cycles;
-    all->event[all->n] = one->event, all->level[all->n] = one->level;
+    all->event[all->n] = one->event, all->level[all->n] = one->level, all->rate[all->n] = one->rate;
     all->n++;
 }
 static double above_nothing(double value) { return value < 0 ? 0 : value; }
+/* Cycles by the clock rate of the windows around each, in order of time. Of a counter that advances in steps each chain is
+   up to a step off (a hundredth), and a low percentile of the cycles would be of the windows whose chains seemed long: 0.2
+   to 0.35 % too low. A rate that differs by more is another rate. */
+#define AROUND 32
+static void smooth(windows_of *all) {
+    double near[2 * AROUND + 1], bound = 1.05 * clock_step / (link_cycles * LINKS);
+    if (!(clock_step > 2)) return;
+    for (int i = 0; i < all->n; i++) {
+        int from = i < AROUND ? 0 : i - AROUND, n = (i + AROUND < all->n ? i + AROUND + 1 : all->n) - from, taken = 0;
+        double sum = 0;
+        memcpy(near, all->rate + from, (size_t)n * sizeof *near);
+        qsort(near, (size_t)n, sizeof *near, by_value);
+        for (int k = 0; k < n; k++)
+            if (fabs(near[k] / near[n / 2] - 1) <= bound * near[n / 2]) sum += near[k], taken++;
+        if (fabs(all->rate[i] / (sum / taken) - 1) <= bound * all->rate[i]) all->cycles[i] *= sum / taken / all->rate[i];
+    }
+}
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
     windows_of *used = quiet->n ? quiet : steady->n ? steady : any;
     int kept = used == any ? 0 : used->n, calm = used == quiet ? quiet->n : 0;
     double grain = last->readings > 0 ? grain_of(last->readings) : 0;
+    if (kept) smooth(used);
     double cycles = kept ? about_tenth(used->cycles, kept, grain * last->rate) : 0.0 / 0.0;
     double event = kept ? tenth(used->event, kept) : 0.0 / 0.0;
     fprintf(answers, "run %.17g %.17g %.17g %.17g %d %d %d %.6g\n", above_nothing(about_tenth(used->tsc, used->n, grain)),
@@ -314,6 +334,7 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
     fenced = 0;
     set_fences(fences, 0);
     windows_of *used = quiet.n ? &quiet : &steady;
+    smooth(used);
     fprintf(answers, "apart %.17g\n", tenth(used->cycles, used->n));
 }
 
