@@ -211,7 +211,8 @@ class Study(Strict):
     def _functions(cls, names: tuple[str, str] | None) -> tuple[str, str] | None:
         for name in names or ():
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-                raise ValueError(f"{name!r} names no function")
+                cpp = f", which nm shows: {mangled(name)}" if re.fullmatch(r"\w+(::\w+)*(\(\))?", name) else ""
+                raise ValueError(f"{name!r} is no name of a function as linkers see it{cpp}")
         return names
 
     @field_validator("dimensions", mode="before")
@@ -548,6 +549,12 @@ def split_compiler(text: str, folder: str = "") -> tuple[str, str]:
         raise SettingError("a compiler's name is missing")
     name = os.path.normpath(Path(folder, words[0])) if folder and "/" in words[0] else words[0]
     return name, shlex.join(words[1:])
+
+
+def mangled(name: str) -> str:
+    """Return the name that linkers see of a C++ function without arguments, such as ``space::begin()``."""
+    parts = [f"{len(part)}{part}" for part in name.removesuffix("()").split("::")]
+    return f"_ZN{''.join(parts)}Ev" if len(parts) > 1 else f"_Z{parts[0]}v"
 
 
 def _has_region(source: str) -> bool:

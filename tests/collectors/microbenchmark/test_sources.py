@@ -416,3 +416,22 @@ def test_what_compilers_of_other_tasks_read_is_not_written_again(tmp_path):
     shared[0].write_text("")  # as an interrupted writer left it: put right before it is compiled
     assert not any(one.failed for one in compile_batch(replace(second, variants=first.variants), tmp_path))
     assert shared[0].read_text() == study.source
+
+
+@pytest.mark.measures
+def test_names_of_cpp_functions_are_told_as_linkers_see_them(tmp_path):
+    calls = "namespace ns { void begin(); void end(); } void begin(); void end();"
+    (tmp_path / "main.cpp").write_text(
+        calls + "int main() { ns::begin(); begin(); for (volatile int i = 0; i < 9999; i++); end(); ns::end(); }"
+    )
+    (tmp_path / "other.cpp").write_text(calls.replace("();", "() {}"))
+    settings = {"sources": ["main.cpp", "other.cpp"], "compilers": ["g++"], "folder": str(tmp_path), "policy": QUICK}
+    for names in (["_ZN2ns5beginEv", "_ZN2ns3endEv"], ["_Z5beginv", "_Z3endv"]):
+        assert collected(Study(region=names, **settings))["cycles"].item() > 9999
+    row = Microbenchmark(jobs=1).collect(Study(region=["begin", "end"], **settings)).table.iloc[0]
+    assert "undefined symbol: begin (" in row["message"]
+    assert "_Z5beginv in C++" in row["message"]
+    with pytest.raises(SettingError, match=r"which nm shows: _ZN2ns5beginEv"):
+        Study(region=["ns::begin()", "ns::end()"], **settings)
+    with pytest.raises(SettingError, match=r"'a b' is no name of a function as linkers see it$"):
+        Study(region=["a b", "end"], **settings)
