@@ -348,8 +348,9 @@ class Study(Strict):
     def replace(self, **changes: Any) -> "Study":
         """Return a study with some settings changed."""
         settings = {name: getattr(self, name) for name in self.model_fields_set} | changes
-        if "kernel" in changes:
-            settings = {key: value for key, value in settings.items() if key != "source"}
+        if "kernel" in changes:  # what was found of the one before goes with it
+            found = {"source"} if "beside" in changes else {"source", "beside"}
+            settings = {key: value for key, value in settings.items() if key not in found}
         else:
             settings["source"] = self.source
         if "dimensions" in changes:

@@ -21,8 +21,8 @@ from perfkit.collectors.host.osaca import osaca
 from perfkit.collectors.microbenchmark.files_read import (
     FOLDER_FLAGS,
     LINKED,
+    are_current,
     files_read,
-    hash_of,
     libraries,
     search_of,
     texts_of,
@@ -47,6 +47,10 @@ _TIME_LIMIT = 300.0
 _WORTH_PRECOMPILING = 3  # variants
 _REGISTER = re.compile(r"%(?!rip)\w+")
 # Hidden, so that what a kernel calls is bound, and may be inlined, as in a program of its own.
+_ASSEMBLERS = dict.fromkeys(("-fno-integrated-as", "-no-integrated-as"), True)
+_ASSEMBLERS |= dict.fromkeys(("-fintegrated-as", "-integrated-as"), False)
+"""Clang's flags that choose an assembler: whether it is GNU's."""
+_RULES_TO = ("-MF", "-MT", "-MQ", "-MJ")  # a word follows
 _SHARED = ("-fPIC", "-fvisibility=hidden", "-w")
 
 
@@ -143,14 +147,20 @@ def _prepare(batch: Batch, place: Path) -> None:
     except OSError as error:
         raise DataError(f"cannot write to {place}: {error.strerror}") from None
     header = place / f"{PREFIX}.gch"
-    if study.is_program or study.assembly is not None or header.exists():
+    if header.exists() and _is_noted(PREFIX, place):
+        return
+    header.unlink(missing_ok=True)  # of headers that have changed since: compilers would take it
+    if study.is_program or study.assembly is not None:
         return
     if len(batch.variants) < _WORTH_PRECOMPILING or toolchain.compiler_kind(batch.compiler) != "gcc":
         return
     partial = f"{hashlib.sha256(batch.variants[0].key.encode()).hexdigest()[:12]}.partial.gch"
     language = f"{study.language}-header"
-    done = _run([*_compile_words(batch), "-x", language, PREFIX, "-o", partial], place)
+    words = _compile_words(batch)
+    done = _run([*words, "-MD", "-MF", f"{partial}.d", "-x", language, PREFIX, "-o", partial], place)
     if not done and (place / partial).exists():  # where it fails, every variant says why
+        search = search_of(tuple(words), study.language == "c++")
+        _keep_noted(PREFIX, place, *files_read([place / f"{partial}.d"], place, search, assembled=True))
         (place / partial).rename(header)
 
 
@@ -165,7 +175,7 @@ def _write_shared(path: Path, text: str) -> None:
 def _compile(batch: Batch, one: Variant, place: Path) -> str:
     """Compile a variant, naming the object only when it is whole; returns the compiler's complaint or ""."""
     done, partial = place / f"{one.key}.so", f"{one.key}.partial"
-    if done.exists() and all(map(_is_current, _files_noted(one.key, place))):
+    if done.exists() and _is_noted(one.key, place):
         return ""
     study = batch.study
     (place / f"{one.key}.h").write_text(one.macros, encoding="utf-8")
@@ -201,7 +211,13 @@ def _asked_wrongly(message: str, study: Study) -> str:
 def _noting(batch: Batch, name: str) -> list[str]:
     """Return the words that have the compiler, and gcc's assembler, write which files they read."""
     words = ["-MD", "-MF", f"{name}.d"]
-    return [*words, f"-Wa,--MD,{name}.as.d"] if toolchain.compiler_kind(batch.compiler) == "gcc" else words
+    return [*words, f"-Wa,--MD,{name}.as.d"] if _has_gnu_assembler(batch) else words
+
+
+def _has_gnu_assembler(batch: Batch) -> bool:
+    """Whether a compiler hands its assembly to the assembler of GNU, as gcc always does."""
+    said = [word for word in _split(batch.flags) if word in _ASSEMBLERS]
+    return toolchain.compiler_kind(batch.compiler) == "gcc" or bool(said and _ASSEMBLERS[said[-1]])
 
 
 def _note_files(batch: Batch, one: Variant, place: Path, linked: dict[str, str]) -> str:
@@ -211,16 +227,32 @@ def _note_files(batch: Batch, one: Variant, place: Path, linked: dict[str, str])
     """
     cpp = batch.study.language == "c++" or any(is_cpp(name) for name in one.sources)
     search = search_of(tuple(_compile_words(batch)), cpp)
-    assembled = toolchain.compiler_kind(batch.compiler) == "gcc"
-    users, own = files_read(sorted(place.glob(f"{one.key}*.d")), place, search, assembled)
-    text = json.dumps([users | linked, own])
-    name = f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.files.json"
-    _write_shared(place / name, text)
-    (place / f"{one.key}.files").write_text(name, encoding="utf-8")
-    limits = [path for path in users if path in {f"{folder}/limits.h" for folder in search.quoted}]
+    users, own = files_read(_rules(one, place), place, search, _has_gnu_assembler(batch))
+    if (place / f"{PREFIX}.gch").exists():  # what it was made of, and in which state, only its own rule says
+        before = _files_noted(PREFIX, place)
+        users, own = users | before[0], own | before[1]
+    _keep_noted(one.key, place, users | linked, own)
+    aside = {f"{folder}/limits.h" for folder in search.quoted if folder not in search.angled}
+    limits = [path for path, state in users.items() if state and path in aside]
     if not limits or any('"limits.h"' in Path(path).read_text(errors="replace") for path in texts_of(place, users)):
         return ""
     return f"{limits[0]} would be taken for the system's <limits.h>: name it otherwise, or name its folder in `include`"
+
+
+def _rules(one: Variant, place: Path) -> list[Path]:
+    """Return the files in which compiler and assembler wrote what a variant was made of."""
+    stems = [one.key, *(f"{one.key}.{number}" for number in range(len(one.sources) + 1))]
+    names = (place / f"{stem}{end}" for stem in stems for end in (".d", ".as.d"))
+    return [path for path in names if path.is_file()]
+
+
+def _keep_noted(name: str, place: Path, users: Mapping[str, str], own: Mapping[str, str]) -> None:
+    """Keep the states of the files that something was made of: once for all that share them."""
+    text = json.dumps([users, own])
+    shared = f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.files.json"
+    if not (place / shared).is_file():
+        _write_shared(place / shared, text)
+    (place / f"{name}.files").write_text(shared, encoding="utf-8")
 
 
 def _compile_sources(batch: Batch, one: Variant, place: Path, words: Sequence[str]) -> tuple[str, list[str]]:
@@ -256,16 +288,14 @@ def _compile_words(batch: Batch) -> list[str]:
     """Return the compiler, its flags (split as a shell would, without running one) and where headers lie."""
     study = batch.study
     extra = toolchain.vectorization_flags(batch.compiler) if "vectorization" in study.static else []
-    flags = [word for word in shlex.split(batch.flags) if not word.startswith("-l")]
+    flags = [word for word in _without_rules(_split(batch.flags)) if not word.startswith("-l")]
     flags = _from_folder(flags, study.folder)
     # What stands in quotes is looked for beside the kernel first, as a compiler does: its text is compiled elsewhere.
     # What stands in angle brackets is the system's where it has such a header: a limits.h beside the kernel is not.
     beside = _kernel_folders(study)
     folders = [f"-I{Path(study.folder, name)}" for name in study.include]
     last = ["-idirafter", str(NATIVE)]
-    for name in (
-        beside if toolchain.compiler_kind(batch.compiler) == "gcc" else ()
-    ):  # clang's assembler knows the quoted
+    for name in beside if _has_gnu_assembler(batch) else ():  # clang's own knows the quoted
         last += ["-Xassembler", "-I", "-Xassembler", name]
     quoted = [word for name in beside for word in ("-iquote", name)]
     return [batch.compiler, *_SHARED, *quoted, *flags, *extra, *folders, *last]
@@ -276,6 +306,21 @@ def _kernel_folders(study: Study) -> list[str]:
     if not study.folder:
         return []
     return list(dict.fromkeys((str(Path(study.folder, study.beside)), study.folder)))
+
+
+@functools.lru_cache(maxsize=64)
+def _split(flags: str) -> tuple[str, ...]:
+    return tuple(shlex.split(flags))
+
+
+def _without_rules(flags: Sequence[str]) -> list[str]:
+    """Take out of compiler flags those that write rules for make, elsewhere or fewer than `_noting` asks for."""
+    out, before = [], ""
+    for word in flags:
+        if before not in _RULES_TO and not re.fullmatch(r"-M.*|-Wp,-M.*|--(write-)?(user-)?dependencies", word):
+            out.append(word)
+        before = word
+    return out
 
 
 def _from_folder(flags: Sequence[str], folder: str) -> list[str]:
@@ -305,7 +350,7 @@ def _link_words(batch: Batch, one: Variant) -> list[str]:
             words += [str(path), f"-Wl,-rpath,{path.parent}"] if path.suffix == ".so" else [str(path)]
         else:
             words.append(f"-l{name}")
-    words += [word for word in shlex.split(batch.flags) if word.startswith("-l")]
+    words += [word for word in _split(batch.flags) if word.startswith("-l")]
     cpp = study.language == "c++" or any(is_cpp(name) for name in one.sources)
     if cpp and not batch.compiler.endswith("++"):
         words.append("-lstdc++")
@@ -385,9 +430,18 @@ def _has_marks(study: Study, path: Path) -> bool:
 
 def _mentions_start(study: Study, files: Mapping[str, str]) -> bool:
     """Whether the code of a program, or of the user's files that it consists of, names ``pk_start``."""
-    paths = (Path(path) for path, state in files.items() if state and not path.endswith(LINKED))
-    texts = [study.source or "", *(path.read_text(encoding="utf-8", errors="replace") for path in paths)]
-    return any(re.search(r"\b(pk_start|PK_START)\b", code_of(text)) for text in texts)
+    theirs = {path: state for path, state in files.items() if state and not path.endswith((*LINKED, "/perfkit.h"))}
+    return _names_start(study.source or "") or any(_file_names_start(*one) for one in theirs.items())
+
+
+@functools.lru_cache(maxsize=16)
+def _names_start(text: str) -> bool:
+    return re.search(r"\b(pk_start|PK_START)\b", code_of(text)) is not None
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _file_names_start(path: str, _state: str) -> bool:
+    return _names_start(Path(path).read_text(encoding="utf-8", errors="replace"))
 
 
 def _without_places(loop: Sequence[toolchain.Disassembled]) -> tuple[toolchain.Disassembled, ...]:
@@ -479,7 +533,7 @@ def _vectorized(place: Path, key: str, whole: bool) -> dict[str, float]:
 
 
 def _files_noted(key: str, place: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what `files_read` found when an object was compiled; the same for the variants that share it."""
+    """Return what `files_read` found when something was compiled; the same for the variants that share it."""
     return _noted(place / (place / f"{key}.files").read_text(encoding="utf-8"))
 
 
@@ -489,8 +543,9 @@ def _noted(path: Path) -> tuple[dict[str, str], dict[str, str]]:
     return users, own
 
 
-def _is_current(files: Mapping[str, str]) -> bool:
-    return all(hash_of(path) == known for path, known in files.items())
+def _is_noted(key: str, place: Path) -> bool:
+    """Whether the files that something was made of are noted, and still what they were."""
+    return (place / f"{key}.files").is_file() and all(map(are_current, _files_noted(key, place)))
 
 
 def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: int) -> Iterator[Batch]:

@@ -6,6 +6,7 @@ before the one that was found: a header that appears there later would make othe
 
 import functools
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,9 +21,12 @@ LINKED = (".a", ".so", ".o")  # how names of what is linked, not compiled, end
 FOLDER_FLAGS = ("-I", "-L", "-iquote", "-isystem", "-idirafter")
 ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX")
 """Variables that name folders to compilers."""
+_HANDED_ON = ("-Xassembler", "-Xlinker")  # the word behind is not the compiler's
 _ASSEMBLED = re.compile(r"""\.(?:include|incbin)\s*\\?"([^"\\\n]+)\\?\"""")
 
 
+_ASKED_WHETHER = re.compile(r"""__has_include(?:_next)?[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)""")
+_CONDITION = re.compile(r"""^[ \t]*#[ \t]*(?:el)?if\b(?:[^\\\n]|\\.|\\\n)*""", re.MULTILINE)
 _ASKED = re.compile(r"""^[ \t]*#[ \t]*(?:include|import)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)""", re.MULTILINE)
 
 
@@ -49,13 +53,28 @@ class Search:
     def asked(self, text: str, folder: str) -> Iterator[tuple[str, list[str]]]:
         """Yield what each line of a text that asks for a header finds, and where it was looked for before."""
         for quoted, angled in _ASKED.findall(text):
-            folders = [*([folder] if folder else []), *self.quoted] if quoted else []
-            before: list[str] = []
-            for one in (*folders, *self.angled):
-                if Path(one, quoted or angled).is_file():
-                    yield f"{one}/{quoted or angled}", before
-                    break
-                before.append(f"{one}/{quoted or angled}")
+            path, before = self._find(quoted, angled, folder)
+            if path:
+                yield path, before
+
+    def asked_whether(self, text: str, folder: str) -> Iterator[str]:
+        """Yield where a text's conditions ask in vain whether there is a header, and those that they find."""
+        for condition in _CONDITION.findall(text):
+            for quoted, angled in _ASKED_WHETHER.findall(condition):
+                path, before = self._find(quoted, angled, folder)
+                yield from [path] if path else before
+
+    def _find(self, quoted: str, angled: str, folder: str) -> tuple[str, list[str]]:
+        """Return what is found by a name, "" if nothing is, and where it was looked for before."""
+        name = quoted or angled
+        before: list[str] = []
+        folders = [*([folder] if folder else []), *self.quoted] if quoted else []
+        for one in (*folders, *self.angled):
+            path = str(Path(one, name))
+            if Path(path).is_file():
+                return path, before
+            before.append(path)
+        return "", before
 
     def before(self, path: str, beside: Iterable[str]) -> Iterator[str]:
         """Yield where a header of which it is not known who asked for it may have been looked for before.
@@ -80,7 +99,8 @@ def search_of(words: tuple[str, ...], cpp: bool) -> Search:
     """Ask a compiler, called by `words`, where it looks for headers."""
     kinds: dict[str, list[str]] = {name: [] for name in ("-iquote", "-I", "-isystem", "-idirafter")}
     after = ""
-    for word in words:
+    plain = [word for before, word in itertools.pairwise(("", *words)) if before not in _HANDED_ON]
+    for word in plain:
         joined = next((name for name in kinds if word.startswith(name) and word != name), "")
         if after or joined:
             kinds[after or joined].append(word.removeprefix(joined))
@@ -93,13 +113,21 @@ def search_of(words: tuple[str, ...], cpp: bool) -> Search:
     given = [*kinds["-I"], *everywhere, *kinds["-isystem"], *by_language]
     known = {*kinds["-iquote"], *given, *kinds["-idirafter"]}
     own = [folder.rstrip("/") for folder in listed if folder not in known]
-    angled = (folder.rstrip("/") for folder in (*given, *own, *kinds["-idirafter"]))
-    quoted = (folder.rstrip("/") for folder in kinds["-iquote"])
-    return Search(tuple(dict.fromkeys(quoted)), tuple(dict.fromkeys(angled)), frozenset(own))
+    angled = _absolute([*given, *own, *kinds["-idirafter"]])
+    return Search(_absolute(kinds["-iquote"]), angled, frozenset(own))
+
+
+def _absolute(folders: Iterable[str]) -> tuple[str, ...]:
+    """Return folders once each; a relative one begins where compilers run, where nothing of the user's lies."""
+    return tuple(dict.fromkeys(folder.rstrip("/") for folder in folders if folder.startswith("/")))
 
 
 def _folders_of(variable: str) -> list[str]:
     return [folder for folder in os.environ.get(variable, "").split(os.pathsep) if folder]
+
+
+_KNOWN: dict[tuple[tuple[str, ...], Path, Search, bool], tuple[dict[str, str], dict[str, str]]] = {}
+_MOST_KNOWN = 256
 
 
 def files_read(
@@ -126,15 +154,32 @@ def files_read(
         for word in re.findall(r"(?:[^\s\\]|\\.)+", text.partition(":")[2]):
             found[re.sub(r"\\(.)", r"\1", word).replace("$$", "$")] = None
     # The assembler's own source is a temporary file, gone by now.
-    theirs = [path for path in found if Path(path).is_absolute() and _state(path)]
+    theirs = [path for path in found if path.startswith("/") and _state(path)]
     theirs = [path for path in theirs if not _is_within(path, NATIVE) and not _is_within(path, place)]
+    asked = (tuple(theirs), place, search, assembled)
+    known = _KNOWN.get(asked)
+    if known and all(map(are_current, known)):
+        return known
+    if len(_KNOWN) > _MOST_KNOWN:
+        _KNOWN.clear()
+    _KNOWN[asked] = _with_before(theirs, place, search, assembled)
+    return _KNOWN[asked]
+
+
+def _with_before(
+    theirs: list[str], place: Path, search: Search, assembled: bool
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the states of what was read, and of what would have come before it, as `files_read` does."""
     users = [path for path in theirs if not search.is_own(path)]
     texts = texts_of(place, users)
     if not assembled:
         more = list(_assembled(texts, search))
         theirs, users = [*theirs, *more], [*users, *more]
     before = _before(texts, theirs, place, search)
-    absent = {path: "" for path in sorted(before) if not _state(path)}
+    whether = _whether(texts, place, search)
+    users = [*users, *(path for path in sorted(whether) if _state(path) and path not in theirs)]
+    theirs = list(dict.fromkeys([*theirs, *users]))
+    absent = {path: "" for path in sorted(before | whether) if not _state(path)}
     states = {path: _state(path) for path in sorted(theirs)}
     return absent | {path: states[path] for path in users}, {path: states[path] for path in theirs if path not in users}
 
@@ -158,6 +203,15 @@ def _before(texts: Iterable[str], read: Iterable[str], place: Path, search: Sear
     return found.union(*(search.before(path, beside) for path in left.values()))
 
 
+def _whether(texts: Iterable[str], place: Path, search: Search) -> set[str]:
+    """Return the user's headers that ``__has_include`` found, and where it looked in vain."""
+    found: set[str] = set()
+    for text in texts:
+        folder = "" if _is_within(text, place) else str(Path(text).parent)
+        found.update(search.asked_whether(Path(text).read_text(encoding="utf-8", errors="replace"), folder))
+    return {path for path in found if not search.is_own(path) and not _is_within(path, NATIVE)}
+
+
 def _assembled(texts: Sequence[str], search: Search) -> Iterator[str]:
     """Yield the files that assembly in some texts includes, and those that these include."""
     left, seen = list(texts), set(texts)
@@ -174,7 +228,7 @@ def _assembled(texts: Sequence[str], search: Search) -> Iterator[str]:
 
 
 def _is_within(path: str, folder: Path) -> bool:
-    return Path(path).is_relative_to(folder)
+    return path.startswith(f"{folder}/")
 
 
 def libraries(words: Sequence[str], last: Sequence[str]) -> dict[str, str]:
@@ -197,13 +251,18 @@ def hash_of(path: str) -> str:
         return ""
 
 
+def are_current(files: Mapping[str, str]) -> bool:
+    """Whether files are in the states that are noted of them."""
+    return all(_state(path) == known for path, known in files.items())
+
+
 def _state(path: str) -> str:
     """As `hash_of`; of a file that stays what it is, from memory."""
     try:
-        found = Path(path).stat()
+        found = os.stat(path)  # noqa: PTH116 -- some hundred for every variant
     except OSError:
         return ""
-    return _hash_of_state(path, found.st_mtime_ns, found.st_size, found.st_ino)
+    return _hash_of_state(path, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -29,7 +29,7 @@ def metadata_of(study: Study, state: MachineState) -> dict[str, Any]:
     return {
         "study": study.name, "fingerprint": study.fingerprint(), "kind": "measured", "date": now(),
         "perfkit": __version__, "compilers": versions, "machine": json.loads(json.dumps(state.to_dict())),
-        "policy": study.policy.model_dump(), "cache": study.cache, "files": {}, "host": dict(study.host),
+        "policy": study.policy.model_dump(), "cache": study.cache, "files": {}, "own": {}, "host": dict(study.host),
         "executions": study.executions, "environment": {name: os.environ.get(name, "") for name in ENVIRONMENT},
     }  # fmt: skip
 
@@ -96,8 +96,9 @@ def check_origin(folder: Path, metadata: dict[str, Any], here: bool = True) -> N
                 "compilers look for headers or libraries there; set it as it was, or name another folder"
             )
     files = before.get("files", {})  # of a cluster they may lie where the workers are
-    check_files(folder, files if here else {path: known for path, known in files.items() if Path(path).exists()})
-    metadata["files"] = before.get("files", {})
+    own = before.get("own", {})  # of a cluster they are the workers'
+    check_files(folder, files | own if here else {path: known for path, known in files.items() if Path(path).exists()})
+    metadata["files"], metadata["own"] = files, own
     for name in ("host", "kernel", "hypervisor", "governors", "turbo", "smt") if here else ():
         if machine.get(name) != now_on[name]:
             warnings.warn(

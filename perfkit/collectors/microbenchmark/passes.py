@@ -345,7 +345,7 @@ def _commands(commands: Sequence[str], one: Configuration) -> None:
         values = {**one.values, "threads": one.threads, "compiler": one.compiler, "flags": one.flags}
         words = [fill(word, values) for word in shlex.split(text)]
         try:
-            done = toolchain.run_tool(words, timeout=60, stdin=subprocess.DEVNULL)
+            done = toolchain.run_tool(words, timeout=60, stdin=subprocess.DEVNULL, env=None)
         except UnavailableError as error:
             raise KernelError(f"the command {text!r} did not run: {error}") from None
         if done.returncode:
