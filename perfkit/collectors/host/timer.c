@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 #include "clock.h"
+#include "clock_step.h"
 
 typedef void (*function)(long, long, long, long, long, long, double, double, double, double, double, double, double,
                          double);
@@ -76,26 +77,7 @@ int perfkit_fence(long calls, long rounds, uint64_t (*out)[7]) {
     return PERFKIT_KNOWN;
 }
 
-/* Ticks by which the counter advances: loops of 1 to 300 turns take every number of ticks, or groups that lie a step apart. */
-double perfkit_step(void) {
-    static unsigned counts[2048];
-    int groups = 0, first = 0, last = 0, before = -10;
-    for (int i = 0; i < 12000; i++) {
-        uint64_t turns = (uint64_t)i % 300 + 1, from = pk_clock_begin();
-        __asm__ volatile("1:\n\tdec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
-        uint64_t took = pk_clock_end() - from;
-        if (took < 2048) counts[took]++;
-    }
-    for (int i = 0; i < 2048; i++) {
-        if (counts[i] < 8) continue;
-        if (i - before > 3) {
-            if (!groups++) first = i;
-            last = i;
-        }
-        before = i;
-    }
-    return groups > 3 ? (double)(last - first) / (groups - 1) : 1;
-}
+double perfkit_step(void) { return step_of_the_clock(); }
 
 #define WARM 5             /* samples of a variant before it is timed: with one, the first ran 4 to 8 % slower on Zen 4 */
 #define LONG_WARM 1000000 /* or ticks */

@@ -50,7 +50,7 @@ def find_tool(program: str) -> str:
 
 
 def run_tool(command: Sequence[str], timeout: float = 300, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a program without a shell and return what it said, whatever its exit status; in English, unless with `env`."""
+    """Run a program without a shell and return what it said, in English, whatever its exit status."""
     try:
         return subprocess.run(
             [find_tool(command[0]), *command[1:]],

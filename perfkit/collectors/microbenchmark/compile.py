@@ -563,14 +563,15 @@ def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: in
 
 def build_harness(folder: Path) -> Path:
     """Compile the measuring process once into `folder`; raises UnavailableError without a C compiler."""
-    sources = [NATIVE / name for name in ("measure.c", "clock.h", "program.h", "perfkit.h")]
+    host = Path(toolchain.__file__).parent
+    sources = [*(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "perfkit.h")), host / "clock_step.h"]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     program = folder / f"measure-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     if program.exists():
         return program
     partial = program.with_suffix(".partial")
     # -rdynamic: programs that mark their region call functions of the measuring process.
-    words = [_c_compiler(), "-O2", "-rdynamic", f"-I{NATIVE}", "-o", str(partial), str(sources[0]), "-ldl"]
+    words = [_c_compiler(), "-O2", "-rdynamic", f"-I{NATIVE}", f"-I{host}", "-o", str(partial), str(sources[0]), "-ldl"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         done = toolchain.run_tool(words)

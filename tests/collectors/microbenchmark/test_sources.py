@@ -11,7 +11,7 @@ from perfkit.collectors.host.machine_state import read_state
 from perfkit.collectors.microbenchmark import Microbenchmark
 from perfkit.collectors.microbenchmark.compile import batches_of, compile_batch, shortened
 from perfkit.collectors.microbenchmark.origin import metadata_of
-from perfkit.collectors.microbenchmark.sources import idle_dimensions, leading_includes
+from perfkit.collectors.microbenchmark.sources import NATIVE, idle_dimensions, leading_includes
 from perfkit.errors import SettingError
 from perfkit.study.study import Study, split_compiler
 
@@ -435,3 +435,30 @@ def test_names_of_cpp_functions_are_told_as_linkers_see_them(tmp_path):
         Study(region=["ns::begin()", "ns::end()"], **settings)
     with pytest.raises(SettingError, match=r"'a b' is no name of a function as linkers see it$"):
         Study(region=["a b", "end"], **settings)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "g++"])
+@pytest.mark.parametrize(
+    "helper", ["", "static inline long timed(pk_context *pk, long x) { PK_BEGIN; PK_END; return x; }"]
+)
+def test_marks_stay_where_the_linker_takes_away_what_nothing_uses(tmp_path, compiler, helper):
+    kernel = f"{helper}\nPK_REGION {{ long x = N; if (N < 0) {{ PK_BEGIN; PK_END; }} PK_KEEP(x); }}"
+    for body, marked in ((kernel, True), ("PK_REGION { long x = N; PK_KEEP(x); }", False)):
+        flags = ["-O2", "-O2 -ffunction-sections -fdata-sections -Wl,--gc-sections"]
+        language = "c++" if compiler == "g++" else "c"
+        study = Study(body, {"N": [3]}, compilers=[compiler], flags=flags, language=language)
+        todo = [(one, f"key{at}") for at, one in enumerate(study.configurations())]
+        for batch in batches_of(study, todo, 9):
+            (built,) = compile_batch(batch, tmp_path / str(marked))
+            assert (built.message, built.marks) == ("", marked), batch.flags
+
+
+@pytest.mark.parametrize("name", ["perfkit.h", "mine.h"])
+def test_a_copy_of_perfkits_header_beside_a_program_names_no_marks(tmp_path, name):
+    (tmp_path / name).write_text((NATIVE / "perfkit.h").read_text())
+    (tmp_path / "p.c").write_text(f'#include "{name}"\nint main(void) {{ return 0; }}')
+    study = Study("p.c", {"N": [1]}, folder=str(tmp_path))
+    (batch,) = batches_of(study, [(one, "key") for one in study.configurations()], 9)
+    (built,) = compile_batch(batch, tmp_path / "objects")
+    assert not built.failed, built.message
+    assert built.message.startswith("all of main() was timed") == (name == "mine.h")
