@@ -41,7 +41,7 @@ from perfkit.collectors.microbenchmark.sources import (
 from perfkit.errors import DataError, UnavailableError
 from perfkit.files import replaced
 from perfkit.study.parts import Configuration
-from perfkit.study.study import Study, code_of
+from perfkit.study.study import Study, text_without_comments
 
 _TIME_LIMIT = 300.0
 _WORTH_PRECOMPILING = 3  # variants
@@ -387,7 +387,7 @@ def _mentions_start(study: Study, files: Mapping[str, str]) -> bool:
     """Whether the code of a program, or of the user's files that it consists of, names ``pk_start``."""
     paths = (Path(path) for path, state in files.items() if state and not path.endswith(LINKED))
     texts = [study.source or "", *(path.read_text(encoding="utf-8", errors="replace") for path in paths)]
-    return any(re.search(r"\b(pk_start|PK_START)\b", code_of(text)) for text in texts)
+    return any(re.search(r"\b(pk_start|PK_START)\b", text_without_comments(text)) for text in texts)
 
 
 def _without_places(loop: Sequence[toolchain.Disassembled]) -> tuple[toolchain.Disassembled, ...]:
