@@ -560,10 +560,10 @@ def mangled(name: str) -> str:
 
 def _has_region(source: str) -> bool:
     """Whether a C or C++ text has a ``PK_REGION`` outside its comments, strings and characters."""
-    return "PK_REGION" in source and re.search(r"\bPK_REGION\b", code_of(source)) is not None
+    return "PK_REGION" in source and re.search(r"\bPK_REGION\b", text_without_comments(source)) is not None
 
 
-def code_of(source: str) -> str:
+def text_without_comments(source: str) -> str:
     """Return a C or C++ text without its comments, strings and characters."""
     return _NO_CODE.sub(" ", source)
 

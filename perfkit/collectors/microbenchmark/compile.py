@@ -41,7 +41,7 @@ from perfkit.collectors.microbenchmark.sources import (
 from perfkit.errors import DataError, UnavailableError
 from perfkit.files import replaced
 from perfkit.study.parts import Configuration
-from perfkit.study.study import Study, code_of
+from perfkit.study.study import Study, text_without_comments
 
 _TIME_LIMIT = 300.0
 _WORTH_PRECOMPILING = 3  # variants
@@ -436,7 +436,7 @@ def _mentions_start(study: Study, files: Mapping[str, str]) -> bool:
 
 @functools.lru_cache(maxsize=16)
 def _names_start(text: str) -> bool:
-    return re.search(r"\b(pk_start|PK_START)\b", code_of(text)) is not None
+    return re.search(r"\b(pk_start|PK_START)\b", text_without_comments(text)) is not None
 
 
 @functools.lru_cache(maxsize=1 << 12)
