@@ -152,7 +152,13 @@ def test_a_library_that_comes_before_the_one_that_was_linked_is_refused(tmp_path
 def test_what_a_precompiled_header_was_made_of_is_noted_and_never_old(tmp_path, compiler):
     """Of six variants, gcc compiles the leading headers once: it did not say of what, and took it when they changed."""
     kernel = "#include <mine.h>\n" + WHICH
-    written(tmp_path, k_c=kernel, inc__mine_h="#include <deeper.h>\n", inc__deeper_h="#define DEEP 100\n", b__x_h="\n")
+    written(
+        tmp_path,
+        k_c=kernel,
+        inc__mine_h=guarded("#include <deeper.h>"),
+        inc__deeper_h=guarded("#define DEEP 100"),
+        b__x_h="\n",
+    )
     language = "c++" if "++" in compiler else "c"
     settings = {"folder": str(tmp_path), "include": ["b", "inc"], "compilers": [compiler], "flags": ["-O1"]}
 
@@ -175,14 +181,20 @@ def test_what_a_precompiled_header_was_made_of_is_noted_and_never_old(tmp_path, 
     before = [path.stat().st_ino for path in headers]
     assert made(8)[0] == "100"
     assert [path.stat().st_ino for path in headers] == before
-    written(tmp_path, inc__deeper_h="#define DEEP 200\n")
+    written(tmp_path, inc__deeper_h=guarded("#define DEEP 200"))
     with pytest.raises(SettingError, match=r"inc/deeper.h has changed"):
         check_files(tmp_path, noted[5])
     assert made(8)[0] == "200"
-    written(tmp_path, b__deeper_h="#define DEEP 300\n")  # comes before
+    written(tmp_path, b__deeper_h=guarded("#define DEEP 300"))  # comes before
     assert made(8)[0] == "300"
     (tmp_path / "b" / "deeper.h").unlink()
     assert made(8)[0] == "200"
+
+
+def guarded(text):
+    """Return a header's text that counts once: the kernel includes it again, after what was compiled beforehand."""
+    guard = re.sub(r"\W|\d", "_", text)
+    return f"#ifndef {guard}\n#define {guard}\n{text}\n#endif\n"
 
 
 def named(folder, files):
@@ -190,11 +202,11 @@ def named(folder, files):
 
 
 def test_the_precompiled_header_of_a_study_that_was_stopped_is_not_taken_by_few_variants(tmp_path):
-    written(tmp_path, k_c="#include <mine.h>\n" + WHICH, inc__mine_h="#define DEEP 100\n")
+    written(tmp_path, k_c="#include <mine.h>\n" + WHICH, inc__mine_h=guarded("#define DEEP 100"))
     study = Study("k.c", {"N": list(range(7))}, folder=str(tmp_path), include=["inc"])
     todo = [(one, f"key{at}") for at, one in enumerate(study.configurations())]
     for some, deep in ((todo[:6], "100"), (todo[6:], "200")):
-        written(tmp_path, inc__mine_h=f"#define DEEP {deep}\n")
+        written(tmp_path, inc__mine_h=guarded(f"#define DEEP {deep}"))
         (batch,) = batches_of(study, some, 9)
         for built in compile_batch(batch, tmp_path / "obj"):
             assert f"DEEP is {deep}".encode() in (tmp_path / built.object).read_bytes()
