@@ -68,5 +68,5 @@ def page(comparison: "KernelComparison") -> str:
         f"<body><h1>{title}</h1>\n<p>{'<br>'.join(map(html.escape, comparison.summary().splitlines()))}</p>\n"
         f"<table><tr><th>kernel</th><th class='figure'>cycles per call</th><th>build</th></tr>{rows}</table>\n"
         f"{picture}\n"
-        f"<p>Measured on {html.escape(comparison.host)}.</p></body></html>\n"
+        f"<p>{html.escape(comparison.where)}</p></body></html>\n"
     )

@@ -80,6 +80,8 @@ class Study(Strict):
         Whether this is a whole program; by default, whether the kernel has no ``PK_REGION``.
     folder : str
         What relative file names are relative to; of a study file, its folder.
+    beside : str
+        Where the kernel's headers in quotes lie; of a kernel file, its folder.
     dimensions : mapping
         Name -> a list of values, a range ``{from, to, step | factor}``, or an expression of earlier dimensions that
         gives one value or a list. In C, each is a macro of that name; in assembly, ``{NAME}`` is replaced.
@@ -150,6 +152,7 @@ class Study(Strict):
     arguments: tuple[str, ...] = ()
     program: bool | None = None
     folder: str = ""
+    beside: str = ""
     where: tuple[str, ...] = ()
     compilers: Annotated[tuple[str, ...], Field(min_length=1)] = ("gcc",)
     flags: Annotated[tuple[str, ...], Field(min_length=1)] = ("-O2",)
@@ -208,7 +211,8 @@ class Study(Strict):
     def _functions(cls, names: tuple[str, str] | None) -> tuple[str, str] | None:
         for name in names or ():
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-                raise ValueError(f"{name!r} names no function")
+                cpp = f", which nm shows: {mangled(name)}" if re.fullmatch(r"\w+(::\w+)*(\(\))?", name) else ""
+                raise ValueError(f"{name!r} is no name of a function as linkers see it{cpp}")
         return names
 
     @field_validator("dimensions", mode="before")
@@ -344,8 +348,9 @@ class Study(Strict):
     def replace(self, **changes: Any) -> "Study":
         """Return a study with some settings changed."""
         settings = {name: getattr(self, name) for name in self.model_fields_set} | changes
-        if "kernel" in changes:
-            settings = {key: value for key, value in settings.items() if key != "source"}
+        if "kernel" in changes:  # what was found of the one before goes with it
+            found = {"source"} if "beside" in changes else {"source", "beside"}
+            settings = {key: value for key, value in settings.items() if key not in found}
         else:
             settings["source"] = self.source
         if "dimensions" in changes:
@@ -462,6 +467,8 @@ class Study(Strict):
             self.cache == "cold" and self.steps is None
         ):  # rows of many executions per flush, once the default, are others
             parts["steps"] = 1
+        if not self.beside:
+            del parts["beside"]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -545,9 +552,20 @@ def split_compiler(text: str, folder: str = "") -> tuple[str, str]:
     return name, shlex.join(words[1:])
 
 
+def mangled(name: str) -> str:
+    """Return the name that linkers see of a C++ function without arguments, such as ``space::begin()``."""
+    parts = [f"{len(part)}{part}" for part in name.removesuffix("()").split("::")]
+    return f"_ZN{''.join(parts)}Ev" if len(parts) > 1 else f"_Z{parts[0]}v"
+
+
 def _has_region(source: str) -> bool:
     """Whether a C or C++ text has a ``PK_REGION`` outside its comments, strings and characters."""
-    return "PK_REGION" in source and re.search(r"\bPK_REGION\b", _NO_CODE.sub(" ", source)) is not None
+    return "PK_REGION" in source and re.search(r"\bPK_REGION\b", text_without_comments(source)) is not None
+
+
+def text_without_comments(source: str) -> str:
+    """Return a C or C++ text without its comments, strings and characters."""
+    return _NO_CODE.sub(" ", source)
 
 
 def _is_text(kernel: str) -> bool:
@@ -574,11 +592,10 @@ def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
         raise SettingError(f"cannot read the kernel {path}: {error}") from None
     folder = settings.get("folder") or str(path.parent.absolute())
     found = {**settings, "kernel": path.name, "source": source, "language": language, "folder": folder}
-    beside, given = str(Path(kernel).parent), settings.get("include", ())
-    if isinstance(given, str):
-        given = [given]
-    if isinstance(given, list | tuple) and path.parent.resolve() != Path(folder).resolve() and beside not in given:
-        found["include"] = [beside, *given]  # the kernel is compiled as a copy elsewhere: its headers lie beside it
+    if path.parent.resolve() != Path(folder).resolve():
+        found.setdefault(
+            "beside", str(Path(kernel).parent)
+        )  # the kernel is compiled as a copy elsewhere: its headers lie beside it
     return found
 
 

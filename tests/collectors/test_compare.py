@@ -374,3 +374,52 @@ def test_reports_name_what_was_called_and_files_of_one_name_apart(tmp_path):
     assert found.to_dict()["a"]["call"] == call
     assert f"Called: {call} of old, g(3) of new." in comparison(ratios, called=(call, "g(3)")).to_html()
     assert "Called" not in comparison(ratios).summary()
+
+
+def test_an_interval_is_no_narrower_than_the_steps_of_the_clock_allow():
+    """Of 26 ticks: six processes whose median ratio was 1.0053 each gave an interval of no width, beside the truth."""
+    alike = comparison([1.0053] * 6, grain=0.004)
+    assert alike.interval[0] < 1.0050 - 1 < alike.interval[1]
+    assert alike.interval[1] - alike.interval[0] < 0.002
+    assert np.ptp(comparison([1.0053] * 6).interval) < 1e-12  # a counter of single ticks
+    spread = [1.004, 1.005, 1.006, 1.007, 1.003, 1.005]
+    assert comparison(spread, grain=0.004).interval == comparison(spread).interval
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.001, 0.0025, 0.005])
+def test_readings_in_steps_give_the_effect_between_them(effect):
+    """Both readings begin anywhere in a step; medians are whole steps, and off by up to half of one."""
+    random = np.random.default_rng(3)
+    step, ticks, rounds = 26, 10_010.0, 30
+
+    def read(length):
+        begin = random.uniform(0, step, rounds)
+        return (np.floor((begin + length) / step) * step).astype(int)
+
+    held = []
+    for _ in range(40):
+        samples = [
+            [3 * CHAIN, WIDTH // 4, TURNS, value, 3 * CHAIN, WIDTH // 4, TURNS]
+            for _ in range(8)
+            for pair in zip(read(ticks), read(ticks * (1 + effect)), strict=True)
+            for value in pair
+        ]
+        process = np.repeat(np.arange(8), rounds)
+        grain = 2 * step / ticks
+        table, quiet = by_process(judge(np.array(samples), 3), process, 1, grain=grain)
+        found = comparison(table["ratio"].to_list(), table=table, quiet=quiet, grain=grain)
+        held.append(found.interval[0] <= effect <= found.interval[1])
+        assert found.effect == pytest.approx(effect, abs=0.0006)
+    assert sum(held) >= 38
+
+
+def test_overlap_that_changes_the_effect_is_told_and_a_report_says_when():
+    """1,000 and 1,020 links: 2.0 % alone, 1.5 % where 100 of 3,000 cycles overlap, which was not told."""
+    told = comparison([1.0146] * 8, alone=(1035.0, 1055.7), date="2026-11-27T22:00:00Z")
+    assert "a call alone takes some 1,035 and 1,056 cycles (+2.0%;" in told.summary()
+    assert "Measured on a host, 2026-11-27T22:00:00Z." in told.to_markdown()
+    assert "Measured on a host, 2026-11-27T22:00:00Z." in told.to_html()
+    assert json.loads(told.to_json())["date"] == "2026-11-27T22:00:00Z"
+    for silent in ((1004.0, 1018.0), (1014.0, 1028.0), None):
+        assert "overlap" not in comparison([1.0146] * 8, alone=silent).summary()
+    assert comparison([1.0] * 8).to_markdown().endswith("Measured on a host.\n")

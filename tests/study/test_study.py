@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from perfkit.errors import FormatError, SettingError
@@ -230,3 +232,17 @@ def test_a_program_that_only_mentions_the_region_is_a_program(said):
 )
 def test_a_kernel_with_a_region_is_one_whatever_stands_before(before):
     assert not Study(f'{before}\nPK_REGION {{ PK_KEEP(step); }} /* " */\n').is_program
+
+
+def test_another_kernel_looks_beside_itself(tmp_path):
+    """replace(kernel="b/k.c") went on looking for headers beside a/k.c: its h.h was compiled in."""
+    for name in ("a/k.c", "b/k.c", "k.c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"PK_REGION {{ }} /* {name} */")
+    study = Study("a/k.c", {"N": [1]}, folder=str(tmp_path))
+    for kernel in ("b/k.c", "k.c", str(tmp_path / "b" / "k.c"), "PK_REGION { }"):
+        anew = study.replace(kernel=kernel)
+        assert anew == Study(kernel, {"N": [1]}, folder=str(tmp_path))
+        assert anew.beside == ("" if kernel in ("k.c", "PK_REGION { }") else str(Path(kernel).parent))
+    assert study.replace(flags=["-O3"]).beside == "a"
+    assert study.replace(kernel="b/k.c", beside="a").beside == "a"

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from perfkit.collectors.host.code import processor as processor_name
 from perfkit.collectors.host.comparison import ALONE, KernelComparison
 from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles, rough_cycles
+from perfkit.collectors.host.machine_state import now
 from perfkit.collectors.host.measuring import (
     Callee,
     build_timer,
@@ -144,7 +145,9 @@ def compare(
     ticks, process, calls = found["ticks"], found["process"], int(found["calls"])
     fence = _fence_cycles(found["fences"].reshape(-1, 7), link, int(found["known"]))
     alone = by_process(judge(found["alone"].reshape(-1, 7), link), found["alone_process"], calls, fence, fewest=2)[0]
-    table, quiet = by_process(judge(ticks.reshape(-1, 7), link), process, calls, fence if apart else 0.0)
+    grain = _grain(float(found["step"]), ticks)
+    judged = judge(ticks.reshape(-1, 7), link)
+    table, quiet = by_process(judged, process, calls, fence if apart else 0.0, grain=grain)
     if len(table) < _PROCESSES:
         raise UnavailableError(
             f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: this machine is too busy, or its "
@@ -162,10 +165,17 @@ def compare(
         alone=_alone(alone),
         called=(_call(a, arguments), _call(b, arguments)),
         host=processor_name(),
+        date=now(),
+        grain=grain,
     )
     if not quiet:
         warnings.warn(_BUSY.format(result.busy_share), PerfkitWarning, stacklevel=2)
     return result
+
+
+def _grain(step: float, ticks: NDArray[np.int64]) -> float:
+    """Return by how much the ratio of two readings may be off for the counter's steps; 0 where it has none."""
+    return 2 * step / max(float(np.median(ticks[..., 3])), 1.0) if step > 2 and ticks.size else 0.0
 
 
 def _fence_cycles(samples: NDArray[np.int64], link: int, known: int) -> float:
@@ -179,7 +189,12 @@ def _alone(table: "pd.DataFrame") -> tuple[float, float] | None:
 
 
 def by_process(
-    judged: Judged, process: NDArray[np.int64], calls: int, fence: float = 0.0, fewest: int = _FEWEST
+    judged: Judged,
+    process: NDArray[np.int64],
+    calls: int,
+    fence: float = 0.0,
+    fewest: int = _FEWEST,
+    grain: float = 0.0,
 ) -> tuple["pd.DataFrame", bool]:
     """Return one row per process that has enough rounds, and whether only quiet rounds count.
 
@@ -195,6 +210,8 @@ def by_process(
         Cycles that what keeps calls apart added to each.
     fewest
         Rounds that a process needs.
+    grain
+        By how much the counter's steps may move a ratio: the figures are means of what lies so near the median.
     """
     pd = of_extra("pandas")
 
@@ -210,9 +227,9 @@ def by_process(
             rows[quiet].append(
                 {
                     "process": int(number),
-                    "cycles_a": float(np.median(cycles[counts, 0])),
-                    "cycles_b": float(np.median(cycles[counts, 1])),
-                    "ratio": float(np.exp(np.median(np.log(cycles[counts, 1] / cycles[counts, 0])))),
+                    "cycles_a": _middle(cycles[counts, 0], grain),
+                    "cycles_b": _middle(cycles[counts, 1], grain),
+                    "ratio": _middle(cycles[counts, 1] / cycles[counts, 0], grain),
                     "rounds": int(np.count_nonzero(counts)),
                     "busy": int(np.count_nonzero(awake & steady & mine)),
                     "rejected": int(np.count_nonzero(~steady & mine)),
@@ -220,6 +237,13 @@ def by_process(
             )
     quiet = len(rows[True]) >= max(_PROCESSES, len(np.unique(process)) // 3)
     return pd.DataFrame(rows[quiet]), quiet
+
+
+def _middle(values: NDArray[np.float64], grain: float) -> float:
+    """Return the median; of readings in steps, the geometric mean of those within so much of it, which has no steps."""
+    logs = np.log(values)
+    near = np.abs(logs - np.median(logs)) <= grain
+    return float(np.exp(logs[near].mean() if grain > 0 and near.any() else np.median(logs)))
 
 
 def _check(a: "Kernel", b: "Kernel", processes: int, rounds: int, confidence: float, least: float) -> None:
@@ -283,6 +307,7 @@ def _measure(argument: str) -> None:
     parts: dict[str, list[NDArray[np.int64]]] = {"ticks": [], "alone": []}
     numbers: dict[str, list[NDArray[np.int64]]] = {"ticks": [], "alone": []}
     fences = np.zeros((15, 7), dtype=np.int64)
+    timer.perfkit_step.restype = ctypes.c_double
     known = timer.perfkit_fence(ctypes.c_long(_FENCE_CALLS), ctypes.c_long(len(fences)), pointer(fences))
     spec["calls"] = None
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
@@ -296,7 +321,7 @@ def _measure(argument: str) -> None:
             numbers[name].append(np.full(len(rows), number))
     none = {"ticks": np.zeros((0, 2, 7), dtype=np.int64), "process": np.zeros(0, dtype=np.int64)}
     np.savez(
-        spec["output"], pairs=pairs, calls=spec["calls"] or 1, fences=fences, known=known,
+        spec["output"], pairs=pairs, calls=spec["calls"] or 1, fences=fences, known=known, step=timer.perfkit_step(),
         ticks=np.concatenate([none["ticks"], *parts["ticks"]]), alone=np.concatenate([none["ticks"], *parts["alone"]]),
         process=np.concatenate([none["process"], *numbers["ticks"]]),
         alone_process=np.concatenate([none["process"], *numbers["alone"]]),

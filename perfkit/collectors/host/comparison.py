@@ -53,6 +53,10 @@ class KernelComparison(Tabled):
         apart, or one call is longer than a sample has to be.
     called
         What a call of a and of b is, such as ``sum(f8[1000], 1000)``; empty in results of before it was kept.
+    date
+        When this was measured; empty in results of before it was kept.
+    grain
+        By how much the steps of the time stamp counter may move the ratio of two readings, relative.
 
     Examples
     --------
@@ -72,6 +76,8 @@ class KernelComparison(Tabled):
     apart: bool = False
     alone: tuple[float, float] | None = None
     called: tuple[str, str] = ("", "")
+    date: str = ""
+    grain: float = 0.0
 
     _rows: ClassVar[str] = "table"
 
@@ -97,11 +103,17 @@ class KernelComparison(Tabled):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Confidence interval of the effect: Student's t over the processes, of the logarithms of their ratios."""
+        """Confidence interval of the effect: Student's t over the processes, of the logarithms of their ratios.
+
+        No narrower than what the counter's steps leave open, were all processes to read the same by chance: the error
+        of readings that begin anywhere in a step, over all rounds.
+        """
         from scipy.stats import t
 
         logs = np.log(self.table["ratio"].to_numpy())
-        half = t.ppf((1 + self.confidence) / 2, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
+        steps = self.grain / np.sqrt(8 * max(float(self.table["rounds"].sum()), 1.0))  # half a step, of a and of b
+        error = max(logs.std(ddof=1) / np.sqrt(len(logs)), steps)
+        half = t.ppf((1 + self.confidence) / 2, len(logs) - 1) * error
         return float(np.expm1(logs.mean() - half)), float(np.expm1(logs.mean() + half))
 
     @property
@@ -137,6 +149,11 @@ class KernelComparison(Tabled):
         quiet = self.table["rounds"].sum() if self.quiet else self.table["rounds"].sum() - self.table["busy"].sum()
         return float(self.table["busy"].sum() / max(quiet + self.table["busy"].sum(), 1))
 
+    @property
+    def where(self) -> str:
+        """Say on which processor this was measured, and when."""
+        return f"Measured on {self.host}{f', {self.date}' if self.date else ''}."
+
     def to_frame(self) -> "pd.DataFrame":
         """One row per process; see `table`."""
         return self.table
@@ -160,6 +177,7 @@ class KernelComparison(Tabled):
             "cycles_apart": None if self.alone is None else list(self.alone),
             "quiet": self.quiet,
             "host": self.host,
+            "date": self.date,
         }
 
     def summary(self) -> str:
@@ -190,12 +208,14 @@ class KernelComparison(Tabled):
             each = self.called[0] if same else f"{self.called[0]} of {a}, {self.called[1]} of {b}"
             lines.append(f"Called: {each}.")
         if self.alone is not None and any(
-            one > 1.05 * cycles and one - cycles > _FENCE for one, cycles in zip(self.alone, self.cycles, strict=True)
+            one - cycles > max(_FENCE, self._overlap_told * cycles)
+            for one, cycles in zip(self.alone, self.cycles, strict=True)
         ):
             one, other = self.alone
             lines.append(
                 f"Calls overlap, so this is throughput: a call alone takes some {one:,.0f} and {other:,.0f} cycles "
-                f"(from {ALONE} rounds per process, give or take {_FENCE} cycles); --apart (apart=True) compares those."
+                f"({other / one - 1:+.1%}; from {ALONE} rounds per process, give or take {_FENCE} cycles); --apart "
+                "(apart=True) compares those."
             )
         if self.apart and min(self.cycles) < 20 * _FENCE:
             lines.append(f"What keeps the calls apart is subtracted, give or take {_FENCE} cycles.")
@@ -209,6 +229,11 @@ class KernelComparison(Tabled):
                 "disturbed some of them. Compare again before you rely on its size."
             )
         return "\n".join(lines)
+
+    @property
+    def _overlap_told(self) -> float:
+        """Share of a call above which it is told that calls overlap: where it may change the effect."""
+        return min(max(abs(self.effect), self.least), 0.05)
 
     def _range(self, column: str) -> str:
         """Say between which values the processes lie, where they differ by more than a twentieth."""
@@ -229,7 +254,7 @@ class KernelComparison(Tabled):
             f"| {_cell(b)} | {self.cycles[1]:,.1f} | {_cell(self.builds[1])} |\n"
             f"| **effect** | **{self.effect:+.2%}** ({low:+.2%} to {high:+.2%}) | **{self.verdict}** |\n\n"
             + "  \n".join(self.summary().splitlines())
-            + f"  \nMeasured on {self.host}.\n"
+            + f"  \n{self.where}\n"
         )
 
     def to_html(self) -> str:

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 #include "clock.h"
+#include "clock_step.h"
 
 typedef void (*function)(long, long, long, long, long, long, double, double, double, double, double, double, double,
                          double);
@@ -75,6 +76,8 @@ int perfkit_fence(long calls, long rounds, uint64_t (*out)[7]) {
     for (long r = 0; r < rounds; r++) sample(&clock, (function)(void *)known, i, d, calls, 1, out[r]);
     return PERFKIT_KNOWN;
 }
+
+double perfkit_step(void) { return step_of_the_clock(); }
 
 #define WARM 5             /* samples of a variant before it is timed: with one, the first ran 4 to 8 % slower on Zen 4 */
 #define LONG_WARM 1000000 /* or ticks */

@@ -3,6 +3,7 @@
 import functools
 import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -49,7 +50,7 @@ def find_tool(program: str) -> str:
 
 
 def run_tool(command: Sequence[str], timeout: float = 300, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a program without a shell and return what it said, whatever its exit status."""
+    """Run a program without a shell and return what it said, in English, whatever its exit status."""
     try:
         return subprocess.run(
             [find_tool(command[0]), *command[1:]],
@@ -58,7 +59,7 @@ def run_tool(command: Sequence[str], timeout: float = 300, **options: Any) -> su
             errors="replace",
             timeout=timeout,
             check=False,
-            **options,
+            **({"env": os.environ | {"LC_ALL": "C"}} | options),
         )
     except subprocess.TimeoutExpired:
         raise UnavailableError(f"{command[0]} did not finish within {timeout:g} s") from None

@@ -22,9 +22,15 @@ _MOST_DEATHS = 3  # workers that a batch may cost before it is given up
 
 
 def collect_on(
-    where: str, study: Study, todo: Sequence[Task], size: int, seed: int, say: Callable[[int, str], None]
+    where: str,
+    study: Study,
+    todo: Sequence[Task],
+    size: int,
+    seed: int,
+    say: Callable[[int, str], None],
+    note: Callable[[dict[str, Any]], None],
 ) -> Iterator[dict[str, Any]]:
-    """Measure configurations on a cluster and yield each row as it arrives, once, with the `files` that it was made of.
+    """Measure configurations on a cluster and yield each row as it arrives, once.
 
     Parameters
     ----------
@@ -40,6 +46,9 @@ def collect_on(
         Of the passes' orders.
     say : callable
         Called with the rows that have arrived and what the nodes have done.
+    note : callable
+        Called with every row that arrives, those that are there already, too: it takes out of it the states of what
+        this row, and others of its batch that follow, were made of.
     """
     rows: SimpleQueue[dict[str, Any]] = SimpleQueue()
     left, nodes, deaths = {key: one for one, key in todo}, Counter[str](), Counter[str]()
@@ -63,7 +72,10 @@ def collect_on(
                 row = None
             if row is not None:
                 heard = time.monotonic()
-                if row.get("run") == run and left.pop(row["record"]["key"], None) is not None:
+                if row.get("run") != run:
+                    continue
+                note(row["record"])
+                if left.pop(row["record"]["key"], None) is not None:
                     nodes[row["record"].get("host", "?")] += 1
                     say(sum(nodes.values()), "measuring: " + ", ".join(f"{n} {k}" for n, k in sorted(nodes.items())))
                     yield row["record"]
@@ -119,8 +131,12 @@ def measure_batch(settings: dict[str, Any], part: Sequence[Task], seed: int, run
             built |= {result.key: result for result in compiling.compile_batch(one, objects)}
         done = []
         with measuring_lock():
+            told: dict[str, dict[str, str]] = {"files": {}, "own": {}}
             for record in measure_all(study, part, built, harness, objects, seed):
-                record["files"] = built[record["key"]].files
+                made = built[record["key"]]
+                for kind, files in (("files", made.files), ("own", made.own)):
+                    record[kind] = {path: state for path, state in files.items() if told[kind].get(path) != state}
+                    told[kind] |= files
                 worker.log_event(_TOPIC, {"run": run, "record": record})
                 done.append(record)
     return done

@@ -18,6 +18,7 @@ import pandas as pd
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import prepared, read_state
 from perfkit.collectors.microbenchmark import compile as compiling
+from perfkit.collectors.microbenchmark.files_read import LINKED, files_of
 from perfkit.collectors.microbenchmark.lock import measuring_lock
 from perfkit.collectors.microbenchmark.origin import check_files, check_origin, metadata_of
 from perfkit.collectors.microbenchmark.passes import Task, measure_all, record_of, usable_cpus
@@ -327,15 +328,17 @@ class Microbenchmark:
         before = total - len(todo) if before is None else before
         built = self._compiled(study, todo, objects, before, total)
         if built:
-            files = compiling.files_of(built.values())
-            check_files(folder, metadata["files"])
-            texts = [path for path in files if not path.endswith(compiling.LINKED)]
+            files = files_of(one.files for one in built.values())
+            own = files_of(one.own for one in built.values())
+            check_files(folder, metadata["files"] | metadata["own"])
+            texts = [path for path, state in files.items() if state and not path.endswith(LINKED)]
             for name in idle_dimensions(study, texts):
                 logging.getLogger(__name__).warning(
                     "the dimension %s: no source or header of yours mentions it, and no argument; unless a system "
                     "header does, its rows repeat one measurement", name,
                 )  # fmt: skip
             metadata["files"] |= files
+            metadata["own"] |= own
             _keep(folder, metadata)
         done = [before]
 
@@ -381,7 +384,8 @@ class Microbenchmark:
             batches = Parallel(n_jobs=self.jobs, return_as="generator_unordered")(tasks)
         for records in batches:
             for record in records:
-                _add(store, metadata, record)
+                _note(store, metadata, record)
+                store.add(record)
                 done += 1
                 self._say(done, total, "measuring")
 
@@ -393,10 +397,11 @@ class Microbenchmark:
         assert self.cluster is not None
         before = total - len(todo)
         rows = collect_on(
-            self.cluster, study, todo, self.batch, self.seed, lambda done, what: self._say(before + done, total, what)
-        )
+            self.cluster, study, todo, self.batch, self.seed, lambda done, what: self._say(before + done, total, what),
+            lambda record: _note(store, metadata, record),
+        )  # fmt: skip
         for record in rows:
-            _add(store, metadata, record)
+            store.add(record)
 
     def _say(self, done: int, total: int, what: str) -> None:
         if self.progress is not None:
@@ -407,25 +412,29 @@ def _keep(folder: Path, metadata: dict[str, Any]) -> None:
     write_whole(folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
 
 
-def _add(store: Store, metadata: dict[str, Any], record: dict[str, Any]) -> None:
-    """Store a row that was compiled elsewhere, and the state of the files that it was made of.
+def _note(store: Store, metadata: dict[str, Any], record: dict[str, Any]) -> None:
+    """Take out of a row that was compiled elsewhere the states of the files that it was made of, and keep them.
 
     Raises
     ------
     SettingError
         Rows before it were made of another state of one of them.
     """
-    files = record.pop("files", {})
-    for path, found in files.items():
-        if metadata["files"].get(path, found) != found:
-            raise SettingError(
-                f"the header, source or library {path} that {record.get('host') or 'a worker'} read is not that of the "
-                f"rows of {store.folder} before: put it back, or name another folder; the rows that arrived are kept"
-            )
-    if files.keys() - metadata["files"].keys():
-        metadata["files"] |= files
+    anew = False
+    for kind in ("files", "own"):
+        files, before = record.pop(kind, {}), metadata[kind]
+        for path, found in files.items():
+            known = before.get(path, found)
+            if known != found:
+                mend = "put it back" if known else "none was there: take it away"
+                raise SettingError(
+                    f"the header, source or library {path} that {record.get('host') or 'a worker'} read is not that of "
+                    f"the rows of {store.folder} before: {mend}, or name another folder; the rows that arrived are kept"
+                )
+        anew = anew or bool(files.keys() - before.keys())
+        before |= files
+    if anew:
         _keep(store.folder, metadata)
-    store.add(record)
 
 
 def _own_interval(records: Iterable[Mapping[str, Any]]) -> float:
@@ -436,7 +445,7 @@ def _own_interval(records: Iterable[Mapping[str, Any]]) -> float:
 
 
 def collect_batch(study_text: str, todo: Sequence[Task]) -> list[dict[str, Any]]:
-    """Compile and measure a batch on whatever machine this runs on; return records with the `files` that were read."""
+    """Compile and measure a batch on whatever machine this runs on; its records hold `files` and `own` of `Built`."""
     import yaml
 
     study = Study(**yaml.safe_load(study_text))
@@ -448,7 +457,7 @@ def collect_batch(study_text: str, todo: Sequence[Task]) -> list[dict[str, Any]]
             built |= {result.key: result for result in compiling.compile_batch(one, objects)}
         with measuring_lock():
             found = measure_all(study, todo, built, harness, objects)
-            return [record | {"files": built[record["key"]].files} for record in found]
+            return [record | {"files": one.files, "own": one.own} for record in found for one in [built[record["key"]]]]
 
 
 def _known_before(study: Study, space: Sequence[Task]) -> pd.DataFrame:

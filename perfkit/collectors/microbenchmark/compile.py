@@ -4,6 +4,7 @@ Only what all variants begin with in the same way, the kernel's leading system h
 precompiled headers, which gcc itself refuses where a variant's macros could change them).
 """
 
+import functools
 import hashlib
 import itertools
 import json
@@ -11,12 +12,21 @@ import re
 import shlex
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.osaca import osaca
+from perfkit.collectors.microbenchmark.files_read import (
+    FOLDER_FLAGS,
+    LINKED,
+    are_current,
+    files_read,
+    libraries,
+    search_of,
+    texts_of,
+)
 from perfkit.collectors.microbenchmark.sources import (
     EMPTY_REGION,
     NATIVE,
@@ -28,17 +38,19 @@ from perfkit.collectors.microbenchmark.sources import (
     leading_includes,
     variant,
 )
-from perfkit.errors import DataError, SettingError, UnavailableError
+from perfkit.errors import DataError, UnavailableError
 from perfkit.files import replaced
 from perfkit.study.parts import Configuration
-from perfkit.study.study import Study
+from perfkit.study.study import Study, text_without_comments
 
 _TIME_LIMIT = 300.0
 _WORTH_PRECOMPILING = 3  # variants
-LINKED = (".a", ".so", ".o")  # how names of what is linked, not compiled, end
 _REGISTER = re.compile(r"%(?!rip)\w+")
-_FOLDER_FLAGS = ("-I", "-L", "-iquote", "-isystem", "-idirafter")
 # Hidden, so that what a kernel calls is bound, and may be inlined, as in a program of its own.
+_ASSEMBLERS = dict.fromkeys(("-fno-integrated-as", "-no-integrated-as"), True)
+_ASSEMBLERS |= dict.fromkeys(("-fintegrated-as", "-integrated-as"), False)
+"""Clang's flags that choose an assembler: whether it is GNU's."""
+_RULES_TO = ("-MF", "-MT", "-MQ", "-MJ")  # a word follows
 _SHARED = ("-fPIC", "-fvisibility=hidden", "-w")
 
 
@@ -74,7 +86,12 @@ class Built:
     static : dict
         The static columns.
     files : dict
-        The user's files that were read beside the kernel (headers, sources, libraries): path -> SHA-256.
+        The files that were read beside the kernel (headers, sources, libraries): path -> SHA-256, or "" of one that
+        would have come before another, had it been there.
+    own : dict
+        The same of headers of the compiler and the system.
+    marks : bool
+        Whether marks of what is to be timed stand in it: ``PK_BEGIN`` in a region, calls of ``pk_start`` in a program.
     """
 
     key: str
@@ -82,6 +99,8 @@ class Built:
     message: str = ""
     static: dict[str, float] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    own: dict[str, str] = field(default_factory=dict)
+    marks: bool = False
 
     @property
     def failed(self) -> bool:
@@ -128,14 +147,20 @@ def _prepare(batch: Batch, place: Path) -> None:
     except OSError as error:
         raise DataError(f"cannot write to {place}: {error.strerror}") from None
     header = place / f"{PREFIX}.gch"
-    if study.is_program or study.assembly is not None or header.exists():
+    if header.exists() and _is_noted(PREFIX, place):
+        return
+    header.unlink(missing_ok=True)  # of headers that have changed since: compilers would take it
+    if study.is_program or study.assembly is not None:
         return
     if len(batch.variants) < _WORTH_PRECOMPILING or toolchain.compiler_kind(batch.compiler) != "gcc":
         return
     partial = f"{hashlib.sha256(batch.variants[0].key.encode()).hexdigest()[:12]}.partial.gch"
     language = f"{study.language}-header"
-    done = _run([*_compile_words(batch), "-x", language, PREFIX, "-o", partial], place)
+    words = _compile_words(batch)
+    done = _run([*words, "-MD", "-MF", f"{partial}.d", "-x", language, PREFIX, "-o", partial], place)
     if not done and (place / partial).exists():  # where it fails, every variant says why
+        search = search_of(tuple(words), study.language == "c++")
+        _keep_noted(PREFIX, place, *files_read([place / f"{partial}.d"], place, search, assembled=True))
         (place / partial).rename(header)
 
 
@@ -150,7 +175,7 @@ def _write_shared(path: Path, text: str) -> None:
 def _compile(batch: Batch, one: Variant, place: Path) -> str:
     """Compile a variant, naming the object only when it is whole; returns the compiler's complaint or ""."""
     done, partial = place / f"{one.key}.so", f"{one.key}.partial"
-    if done.exists() and all(hash_of(path) == known for path, known in _files_noted(one.key, place).items()):
+    if done.exists() and _is_noted(one.key, place):
         return ""
     study = batch.study
     (place / f"{one.key}.h").write_text(one.macros, encoding="utf-8")
@@ -160,17 +185,74 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
         (place / main).write_text(one.macros + one.unit, encoding="utf-8")
     words, last = _compile_words(batch), _link_words(batch, one)
     if not study.is_program and not one.sources:
-        wanted = ["-MMD", "-MF", f"{one.key}.d", "-shared", "-o", partial, main]
+        wanted = [*_noting(batch, one.key), "-shared", "-o", partial, main]
         message = _run([*words, *wanted, *last], place)
     else:
         message, objects = _compile_sources(batch, one, place, words)
         message = message or _run([*words, "-shared", "-o", partial, *objects, *last], place)
     if message:
-        return message
-    noted = _files_read(one.key, place) | _libraries(words, last)
-    (place / f"{one.key}.json").write_text(json.dumps(noted), encoding="utf-8")
+        return message + _asked_wrongly(message, study)
+    if taken := _note_files(batch, one, place, libraries(words, last)):
+        return taken
     (place / partial).rename(done)
     return ""
+
+
+def _asked_wrongly(message: str, study: Study) -> str:
+    """Say of a header that was not found that it lies beside the kernel, where names in quotes alone are looked for."""
+    lost = re.search(r"fatal error: ([^:\n]+): No such file", message)  # clang says so itself
+    if lost and any(Path(folder, lost[1]).is_file() for folder in _kernel_folders(study)):
+        return (
+            f'\n{lost[1]} lies beside the kernel: ask for it in quotes ("{lost[1]}"), or name its folder in `include`'
+        )
+    return ""
+
+
+def _noting(batch: Batch, name: str) -> list[str]:
+    """Return the words that have the compiler, and gcc's assembler, write which files they read."""
+    words = ["-MD", "-MF", f"{name}.d"]
+    return [*words, f"-Wa,--MD,{name}.as.d"] if _has_gnu_assembler(batch) else words
+
+
+def _has_gnu_assembler(batch: Batch) -> bool:
+    """Whether a compiler hands its assembly to the assembler of GNU, as gcc always does."""
+    said = [word for word in _split(batch.flags) if word in _ASSEMBLERS]
+    return toolchain.compiler_kind(batch.compiler) == "gcc" or bool(said and _ASSEMBLERS[said[-1]])
+
+
+def _note_files(batch: Batch, one: Variant, place: Path, linked: dict[str, str]) -> str:
+    """Keep the states of the files that an object was made of: once for all the variants in which they are the same.
+
+    Returns a complaint, or "": gcc's own <limits.h> looks for the C library's where quoted names are looked for, too.
+    """
+    cpp = batch.study.language == "c++" or any(is_cpp(name) for name in one.sources)
+    search = search_of(tuple(_compile_words(batch)), cpp)
+    users, own = files_read(_rules(one, place), place, search, _has_gnu_assembler(batch))
+    if (place / f"{PREFIX}.gch").exists():  # what it was made of, and in which state, only its own rule says
+        before = _files_noted(PREFIX, place)
+        users, own = users | before[0], own | before[1]
+    _keep_noted(one.key, place, users | linked, own)
+    aside = {f"{folder}/limits.h" for folder in search.quoted if folder not in search.angled}
+    limits = [path for path, state in users.items() if state and path in aside]
+    if not limits or any('"limits.h"' in Path(path).read_text(errors="replace") for path in texts_of(place, users)):
+        return ""
+    return f"{limits[0]} would be taken for the system's <limits.h>: name it otherwise, or name its folder in `include`"
+
+
+def _rules(one: Variant, place: Path) -> list[Path]:
+    """Return the files in which compiler and assembler wrote what a variant was made of."""
+    stems = [one.key, *(f"{one.key}.{number}" for number in range(len(one.sources) + 1))]
+    names = (place / f"{stem}{end}" for stem in stems for end in (".d", ".as.d"))
+    return [path for path in names if path.is_file()]
+
+
+def _keep_noted(name: str, place: Path, users: Mapping[str, str], own: Mapping[str, str]) -> None:
+    """Keep the states of the files that something was made of: once for all that share them."""
+    text = json.dumps([users, own])
+    shared = f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.files.json"
+    if not (place / shared).is_file():
+        _write_shared(place / shared, text)
+    (place / f"{name}.files").write_text(shared, encoding="utf-8")
 
 
 def _compile_sources(batch: Batch, one: Variant, place: Path, words: Sequence[str]) -> tuple[str, list[str]]:
@@ -181,7 +263,7 @@ def _compile_sources(batch: Batch, one: Variant, place: Path, words: Sequence[st
             return f"no source file {name}", []
         made = f"{one.key}.{number}.o"
         macros = [] if name == _main_file(batch, one) else ["-include", f"{one.key}.h"]
-        wanted = [*macros, "-MMD", "-MF", f"{one.key}.{number}.d", "-c", "-o", made, name]
+        wanted = [*macros, *_noting(batch, f"{one.key}.{number}"), "-c", "-o", made, name]
         message = _run([*words, *wanted], place)
         if message:
             return message, []
@@ -206,13 +288,39 @@ def _compile_words(batch: Batch) -> list[str]:
     """Return the compiler, its flags (split as a shell would, without running one) and where headers lie."""
     study = batch.study
     extra = toolchain.vectorization_flags(batch.compiler) if "vectorization" in study.static else []
-    flags = [word for word in shlex.split(batch.flags) if not word.startswith("-l")]
+    flags = [word for word in _without_rules(_split(batch.flags)) if not word.startswith("-l")]
     flags = _from_folder(flags, study.folder)
     # What stands in quotes is looked for beside the kernel first, as a compiler does: its text is compiled elsewhere.
-    beside = ["-iquote", study.folder] if study.folder else []
+    # What stands in angle brackets is the system's where it has such a header: a limits.h beside the kernel is not.
+    beside = _kernel_folders(study)
     folders = [f"-I{Path(study.folder, name)}" for name in study.include]
-    folders += [f"-I{study.folder}"] if study.folder else []
-    return [batch.compiler, *_SHARED, *beside, *flags, *extra, *folders, "-idirafter", str(NATIVE)]
+    last = ["-idirafter", str(NATIVE)]
+    for name in beside if _has_gnu_assembler(batch) else ():  # clang's own knows the quoted
+        last += ["-Xassembler", "-I", "-Xassembler", name]
+    quoted = [word for name in beside for word in ("-iquote", name)]
+    return [batch.compiler, *_SHARED, *quoted, *flags, *extra, *folders, *last]
+
+
+def _kernel_folders(study: Study) -> list[str]:
+    """Return the folder of a study's kernel, and its own."""
+    if not study.folder:
+        return []
+    return list(dict.fromkeys((str(Path(study.folder, study.beside)), study.folder)))
+
+
+@functools.lru_cache(maxsize=64)
+def _split(flags: str) -> tuple[str, ...]:
+    return tuple(shlex.split(flags))
+
+
+def _without_rules(flags: Sequence[str]) -> list[str]:
+    """Take out of compiler flags those that write rules for make, elsewhere or fewer than `_noting` asks for."""
+    out, before = [], ""
+    for word in flags:
+        if before not in _RULES_TO and not re.fullmatch(r"-M.*|-Wp,-M.*|--(write-)?(user-)?dependencies", word):
+            out.append(word)
+        before = word
+    return out
 
 
 def _from_folder(flags: Sequence[str], folder: str) -> list[str]:
@@ -221,7 +329,7 @@ def _from_folder(flags: Sequence[str], folder: str) -> list[str]:
     for word in flags:
         if not folder:
             out.append(word)
-        elif out and out[-1] in _FOLDER_FLAGS:
+        elif out and out[-1] in FOLDER_FLAGS:
             out.append(str(Path(folder, word)))
         elif found := re.fullmatch(r"(-[IL])([^=].*)", word):
             out.append(found[1] + str(Path(folder, found[2])))
@@ -242,7 +350,7 @@ def _link_words(batch: Batch, one: Variant) -> list[str]:
             words += [str(path), f"-Wl,-rpath,{path.parent}"] if path.suffix == ".so" else [str(path)]
         else:
             words.append(f"-l{name}")
-    words += [word for word in shlex.split(batch.flags) if word.startswith("-l")]
+    words += [word for word in _split(batch.flags) if word.startswith("-l")]
     cpp = study.language == "c++" or any(is_cpp(name) for name in one.sources)
     if cpp and not batch.compiler.endswith("++"):
         words.append("-lstdc++")
@@ -307,8 +415,33 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
         static |= figures.get(one.key, {}) | more.get(one.key, {})
         if "vectorization" in study.static:
             static |= _vectorized(place, one.key, whole=study.is_program)
-        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, _files_noted(one.key, place)))
+        (files, own), marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
+        if study.is_program and not study.region and not marks and _mentions_start(study, files):
+            note = "all of main() was timed: pk_start() stands in the sources, and is not called in what was compiled"
+        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, own, marks))
     return out
+
+
+def _has_marks(study: Study, path: Path) -> bool:
+    """Whether an object holds PK_BEGIN's note, or the name of a function that it wants from the measuring process."""
+    note = b"\0pk_start\0" if study.is_program else b"perfkit: a region has PK_BEGIN\0"
+    return note in path.read_bytes()
+
+
+def _mentions_start(study: Study, files: Mapping[str, str]) -> bool:
+    """Whether the code of a program, or of the user's files that it consists of, names ``pk_start``."""
+    theirs = {path: state for path, state in files.items() if state and not path.endswith((*LINKED, "/perfkit.h"))}
+    return _names_start(study.source or "") or any(_file_names_start(*one) for one in theirs.items())
+
+
+@functools.lru_cache(maxsize=16)
+def _names_start(text: str) -> bool:
+    return re.search(r"\b(pk_start|PK_START)\b", text_without_comments(text)) is not None
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _file_names_start(path: str, _state: str) -> bool:
+    return _names_start(Path(path).read_text(encoding="utf-8", errors="replace"))
 
 
 def _without_places(loop: Sequence[toolchain.Disassembled]) -> tuple[toolchain.Disassembled, ...]:
@@ -399,40 +532,20 @@ def _vectorized(place: Path, key: str, whole: bool) -> dict[str, float]:
     return nothing
 
 
-def _files_read(key: str, place: Path) -> dict[str, str]:
-    """Return the user's files that the compiler read, by the rules that it wrote for make."""
-    found: dict[str, str] = {}
-    for rule in place.glob(f"{key}*.d"):
-        text = rule.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
-        for word in re.findall(r"(?:[^\s\\]|\\.)+", text.partition(":")[2]):
-            path = Path(word.replace("\\ ", " ").replace("$$", "$"))
-            if path.is_absolute() and not path.is_relative_to(NATIVE) and not path.is_relative_to(place):
-                found[str(path)] = ""
-    return {path: hash_of(path) for path in sorted(found)}
+def _files_noted(key: str, place: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what `files_read` found when something was compiled; the same for the variants that share it."""
+    return _noted(place / (place / f"{key}.files").read_text(encoding="utf-8"))
 
 
-def _libraries(words: Sequence[str], last: Sequence[str]) -> dict[str, str]:
-    """Return the user's libraries that are linked: those named by their files, and those in a folder of ``-L``."""
-    folders = [Path(found) for found in re.findall(r"(?:^|\0)-L\0?([^\0]+)", "\0".join([*words, *last]))]
-    found = [Path(word) for word in last if not word.startswith("-")]
-    for name in (word[2:] for word in last if word.startswith("-l")):
-        files = [folder / f"lib{name}.{end}" for folder in folders for end in ("so", "a")]
-        found += [path for path in files if path.is_file()][:1]
-    return {str(path): hash_of(str(path)) for path in found}
+@functools.lru_cache(maxsize=1 << 10)
+def _noted(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    users, own = json.loads(path.read_text(encoding="utf-8"))
+    return users, own
 
 
-def _files_noted(key: str, place: Path) -> dict[str, str]:
-    """Return what `_files_read` found when the object was compiled."""
-    noted: dict[str, str] = json.loads((place / f"{key}.json").read_text(encoding="utf-8"))
-    return noted
-
-
-def hash_of(path: str) -> str:
-    """Return a file's SHA-256, or "" if it cannot be read."""
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError:
-        return ""
+def _is_noted(key: str, place: Path) -> bool:
+    """Whether the files that something was made of are noted, and still what they were."""
+    return (place / f"{key}.files").is_file() and all(map(are_current, _files_noted(key, place)))
 
 
 def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: int) -> Iterator[Batch]:
@@ -450,14 +563,15 @@ def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: in
 
 def build_harness(folder: Path) -> Path:
     """Compile the measuring process once into `folder`; raises UnavailableError without a C compiler."""
-    sources = [NATIVE / name for name in ("measure.c", "clock.h", "program.h", "perfkit.h")]
+    host = Path(toolchain.__file__).parent
+    sources = [*(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "perfkit.h")), host / "clock_step.h"]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     program = folder / f"measure-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     if program.exists():
         return program
     partial = program.with_suffix(".partial")
     # -rdynamic: programs that mark their region call functions of the measuring process.
-    words = [_c_compiler(), "-O2", "-rdynamic", f"-I{NATIVE}", "-o", str(partial), str(sources[0]), "-ldl"]
+    words = [_c_compiler(), "-O2", "-rdynamic", f"-I{NATIVE}", f"-I{host}", "-o", str(partial), str(sources[0]), "-ldl"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         done = toolchain.run_tool(words)
@@ -499,22 +613,3 @@ def shortened(text: str) -> str:
     if len(important) > 1:  # what the linker's driver adds after the linker's own words
         important = [line for line in important if not line.startswith("collect2: error")]
     return "\n".join(line[:300] for line in (important or told)[:6]).strip()
-
-
-def files_of(built: Iterable[Built]) -> dict[str, str]:
-    """Return the files that any of some variants read: path -> SHA-256.
-
-    Raises
-    ------
-    SettingError
-        Two of them read different states of one file.
-    """
-    out: dict[str, str] = {}
-    for one in built:
-        for path, found in one.files.items():
-            if out.setdefault(path, found) != found:
-                raise SettingError(
-                    f"{path} has changed while the study was compiled: no more was measured; leave it as it is, and "
-                    "run the study again"
-                )
-    return out

@@ -1,6 +1,7 @@
 """Where a study's rows come from: the metadata of its folder, and what must not change while it is gone on with."""
 
 import json
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from perfkit._version import __version__
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import MachineState, now
-from perfkit.collectors.microbenchmark.compile import hash_of
+from perfkit.collectors.microbenchmark.files_read import ENVIRONMENT, hash_of
 from perfkit.errors import FormatError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.study.study import Study, split_compiler
 
@@ -28,8 +29,8 @@ def metadata_of(study: Study, state: MachineState) -> dict[str, Any]:
     return {
         "study": study.name, "fingerprint": study.fingerprint(), "kind": "measured", "date": now(),
         "perfkit": __version__, "compilers": versions, "machine": json.loads(json.dumps(state.to_dict())),
-        "policy": study.policy.model_dump(), "cache": study.cache, "files": {}, "host": dict(study.host),
-        "executions": study.executions,
+        "policy": study.policy.model_dump(), "cache": study.cache, "files": {}, "own": {}, "host": dict(study.host),
+        "executions": study.executions, "environment": {name: os.environ.get(name, "") for name in ENVIRONMENT},
     }  # fmt: skip
 
 
@@ -88,9 +89,16 @@ def check_origin(folder: Path, metadata: dict[str, Any], here: bool = True) -> N
         raise SettingError(
             f"{folder} was measured where {before['host']} held, here {metadata['host']} does: name another folder"
         )
+    for name, value in metadata["environment"].items() if here else ():
+        if before.get("environment", {}).get(name, value) != value:
+            raise SettingError(
+                f"{folder} was measured where {name} was {before['environment'][name]!r}, here it is {value!r}: "
+                "compilers look for headers or libraries there; set it as it was, or name another folder"
+            )
     files = before.get("files", {})  # of a cluster they may lie where the workers are
-    check_files(folder, files if here else {path: known for path, known in files.items() if Path(path).exists()})
-    metadata["files"] = before.get("files", {})
+    own = before.get("own", {})  # of a cluster they are the workers'
+    check_files(folder, files | own if here else {path: known for path, known in files.items() if Path(path).exists()})
+    metadata["files"], metadata["own"] = files, own
     for name in ("host", "kernel", "hypervisor", "governors", "turbo", "smt") if here else ():
         if machine.get(name) != now_on[name]:
             warnings.warn(
@@ -105,6 +113,11 @@ def check_files(folder: Path, files: Mapping[str, str]) -> None:
     """Refuse to mix rows of before and after a change of a header, source file or library."""
     for path, known in files.items():
         if hash_of(path) != known:
+            if not known:
+                raise SettingError(
+                    f"{path} was not there when rows of {folder} were measured, and comes before the file of that name "
+                    "that they were made of: take it away, or name another folder"
+                )
             gone = "" if Path(path).is_file() else " (it is gone)"
             raise SettingError(
                 f"the header, source or library {path} has changed{gone} since rows of {folder} were measured: put "

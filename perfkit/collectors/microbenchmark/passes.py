@@ -3,6 +3,7 @@
 import math
 import os
 import random
+import re
 import shlex
 import subprocess
 import warnings
@@ -14,6 +15,7 @@ from typing import Any
 
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import now, read_state
+from perfkit.collectors.host.true_cycles import CLOCK
 from perfkit.collectors.microbenchmark.compile import Built
 from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge_repetitions
 from perfkit.collectors.microbenchmark.process import (
@@ -26,7 +28,7 @@ from perfkit.collectors.microbenchmark.process import (
 )  # fmt: skip
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.study.parts import FENCE_ERROR
-from perfkit.study.study import RESERVED, Configuration, Study, fill
+from perfkit.study.study import RESERVED, Configuration, Study, fill, mangled
 
 _QUIET = 1.06  # of the quietest probe: as in clock.h
 _FEW_STEPS = 50  # of the counter: one is the tolerance of 2 % of so many
@@ -103,13 +105,21 @@ def measure_all(
                                 note(key, experiment)
                 except (KernelError, UnavailableError) as error:
                     kept = {"experiments": made[key], "static": built[key].static}
-                    yield record_of(one, key, message=str(error), **kept, **where)
+                    yield record_of(one, key, message=_explained(study, str(error)), **kept, **where)
                     continue
                 if _finished(study, made[key], process.level):
                     yield _row(study, one, key, built[key], made[key], process.level) | where
                 else:
                     unfinished.append((one, key))
             left = unfinished
+
+
+def _explained(study: Study, text: str) -> str:
+    """Say of a function of the region that the program lacks what its name may be."""
+    lost = re.search(r"undefined symbol: (?:__real_)?(\w+)", text)
+    if not lost or lost[1] not in (study.region or ()):
+        return text
+    return f"{text} (a function of `region` has the name that linkers see, which nm shows: {mangled(lost[1])} in C++)"
 
 
 def _process(study: Study, threads: int, cpus: Sequence[int], harness: Path, folder: Path) -> MeasuringProcess:
@@ -254,10 +264,12 @@ def _error(study: Study, grain: Mapping[str, Any] | None) -> float:
 
 
 def _moved(study: Study, figures: Mapping[str, float], error: float) -> list[float]:
-    """Return by how much that many cycles may move the ends of the metric's interval and the cycles'."""
+    """Return by how much that many cycles, and the clock's own error, may move the ends of both intervals."""
     cycles = figures["cycles"]
     own = error * figures[study.policy.metric] / cycles if cycles else math.nan if error else 0.0
-    return [-own, own, -error, error]
+    clock = CLOCK * cycles  # ticks and wall time are not worked out from its rate
+    own += clock if study.policy.metric == "cycles" else 0.0
+    return [-own, own, -error - clock, error + clock]
 
 
 def _short(grain: Mapping[str, Any] | None, cycles: float) -> str:
@@ -313,7 +325,7 @@ def _request(study: Study, one: Configuration, key: str, built: Built, folder: P
         # What one execution read, the next would find in the caches.
         steps=study.steps or (1 if study.cache == "cold" else None), warmup=study.warmup, cold=study.cache == "cold",
         memory=study.memory_of(one), huge=study.pages == "huge", threads=one.threads,
-        apart=study.executions == "apart",
+        apart=study.executions == "apart", marks=built.marks,
     )  # fmt: skip
 
 
@@ -333,7 +345,7 @@ def _commands(commands: Sequence[str], one: Configuration) -> None:
         values = {**one.values, "threads": one.threads, "compiler": one.compiler, "flags": one.flags}
         words = [fill(word, values) for word in shlex.split(text)]
         try:
-            done = toolchain.run_tool(words, timeout=60, stdin=subprocess.DEVNULL)
+            done = toolchain.run_tool(words, timeout=60, stdin=subprocess.DEVNULL, env=None)
         except UnavailableError as error:
             raise KernelError(f"the command {text!r} did not run: {error}") from None
         if done.returncode:

@@ -120,7 +120,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure, as measure.c reads it."""
+    """What to measure, as measure.c reads it; `marks` that stand in the object must be reached."""
 
     object: str
     variant: str
@@ -133,6 +133,7 @@ class Request:
     huge: bool
     threads: int
     apart: bool = False
+    marks: bool = False
     event: str | None = None
 
     def line(self, event: tuple[int, int]) -> str:
@@ -147,6 +148,7 @@ class Request:
             int(self.huge),
             self.threads,
             int(self.apart),
+            int(self.marks),
         )
         return " ".join(map(str, (self.object, self.variant, *numbers, *event))) + "\n"
 

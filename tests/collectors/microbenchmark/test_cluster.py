@@ -11,7 +11,7 @@ import pytest
 
 from perfkit.collectors.microbenchmark import Microbenchmark
 from perfkit.collectors.microbenchmark import cluster as collecting
-from perfkit.collectors.microbenchmark.collector import _add
+from perfkit.collectors.microbenchmark.collector import _note
 from perfkit.collectors.microbenchmark.store import Store
 from perfkit.errors import SettingError, UnavailableError
 from perfkit.study.runs import StudyRuns, read_records
@@ -72,14 +72,54 @@ def test_rows_of_two_states_of_a_header_do_not_mix(tmp_path):
 
 def test_a_row_of_another_state_is_refused_when_it_arrives(tmp_path):
     """The header changes on the way: of a worker, or while batches are measured."""
-    metadata = {"files": {"/a/v.h": "one"}}
+    metadata = {"files": {"/a/v.h": "one"}, "own": {}}
     with Store(tmp_path, "f") as store:
-        _add(store, metadata, {"key": "a", "files": {"/a/v.h": "one", "/a/w.h": "w"}})
-        assert metadata["files"] == {"/a/v.h": "one", "/a/w.h": "w"}
+        row = {"key": "a", "files": {"/a/v.h": "one", "/a/w.h": "w"}, "own": {"/usr/s.h": "s"}}
+        _note(store, metadata, row)
+        assert row == {"key": "a"}
+        assert metadata == {"files": {"/a/v.h": "one", "/a/w.h": "w"}, "own": {"/usr/s.h": "s"}}
+        assert json.loads((tmp_path / "metadata.json").read_text()) == metadata
         with pytest.raises(SettingError, match=r"/a/v\.h that node7 read is not that of the rows of"):
-            _add(store, metadata, {"key": "b", "host": "node7", "files": {"/a/v.h": "two"}})
-    rows = (tmp_path / "results.jsonl").read_text().splitlines()
-    assert [json.loads(row)["key"] for row in rows] == ["a"]
+            _note(store, metadata, {"key": "b", "host": "node7", "files": {"/a/v.h": "two"}})
+        with pytest.raises(SettingError, match=r"/usr/s\.h that node7 read is not that of the rows of"):
+            _note(store, metadata, {"key": "b", "host": "node7", "own": {"/usr/s.h": "two"}})
+
+
+def test_states_of_rows_that_were_there_already_are_noted(monkeypatch):
+    """A part that is measured again begins with a row that had arrived: it alone names the files of those behind."""
+    listener = []
+
+    class Future:
+        status = "finished"
+
+        def done(self):
+            return True
+
+        def result(self):
+            return []
+
+    class Client:
+        def subscribe_topic(self, _, handler):
+            listener.append(handler)
+
+        def submit(self, _, settings, part, seed, run, **more):
+            rows = [("a", {"/h": "1"}), ("a", {"/h": "1", "/late": "2"}), ("b", {})]
+            for key, files in rows:
+                listener[0]((0, {"run": run, "record": {"key": key, "files": files}}))
+            listener[0]((0, {"run": "another", "record": {"key": "b", "files": {"/other": "3"}}}))
+            return Future()
+
+    @contextmanager
+    def connected(where):
+        yield Client()
+
+    monkeypatch.setattr(collecting, "connected", connected)
+    study = Study(KERNEL, {"N": [1, 2]}, policy=QUICK)
+    todo = list(zip(study.configurations(), "ab", strict=True))
+    noted = {}
+    rows = collecting.collect_on("x", study, todo, 2, 0, lambda *_: None, lambda row: noted.update(row.pop("files")))
+    assert [row["key"] for row in rows] == ["a", "b"]
+    assert noted == {"/h": "1", "/late": "2"}
 
 
 def test_rows_are_stored_while_others_are_measured_and_a_stop_keeps_them(tmp_path):

@@ -349,6 +349,66 @@ def test_programs_whose_region_is_not_in_pairs_or_without_a_main_fail(tmp_path):
         assert told in row["message"]
 
 
+@pytest.mark.parametrize("compiler", ["gcc -O2", "g++ -O0", "clang -O2"])
+def test_marks_that_are_never_reached_fail_the_row_and_those_that_are_do_not(compiler):
+    """All of the region was timed, settled: of marks in a loop without turns, or in the first execution alone."""
+    head = """#define WORK __asm__ volatile(".rept 100\\n\\timul %0, %0\\n\\t.endr" : "+r"(x) : : "cc")
+    #define MARKED PK_BEGIN; WORK; PK_END;
+    static long seen, never;
+    static inline __attribute__((always_inline)) long marked(pk_context *pk, long x) { MARKED return x; }
+    """
+    unreached = ["for (int i = 0; i < N - 1; i++) { MARKED }", "if (seen++ == 0) { MARKED }", "if (never) { MARKED }",
+                 "if (seen++ < 20) x = marked(pk, x);"]  # fmt: skip
+    reached = [
+        "MARKED",
+        "WORK;",
+        "if (step % 2) { MARKED }",
+        "x = marked(pk, x); WORK; MARKED",
+        "for (int i = 0; i < N; i++) { MARKED }",
+        "if (never) { WORK; } else MARKED",
+        "\n#if N > 1\nMARKED\n#endif\nWORK; /* PK_BEGIN */",
+        "for (int i = 0; i < N; i++) { PK_BEGIN; WORK; PK_END; }",
+    ]
+    language = "c++" if "++" in compiler else "c"
+    for body in unreached + reached:
+        kernel = f"{head} PK_REGION {{ long x = step; WORK; {body} PK_KEEP(x); }}"
+        study = Study(kernel, {"N": [1]}, compilers=[compiler], flags=[""], language=language, policy=QUICK)
+        row = Microbenchmark().collect(study).table.iloc[0]
+        assert row["status"] == ("failed" if body in unreached else "ok"), (body, row["message"])
+        assert ("a window of executions reached neither" in row["message"]) == (body in unreached)
+
+
+def test_marks_that_a_program_never_reaches_fail_it_and_those_that_are_not_compiled_are_told(tmp_path):
+    head = "#include <perfkit.h>\n"
+    head += 'static int work(int x) { for (int i = 0; i < 999; i++) __asm__ volatile("" : "+r"(x)); return x; }\n'
+    marked = "pk_start(); x = work(x); pk_stop();"
+    rows = {
+        f"int main(int n, char **w) {{ int x = work(n); if (n > 1) {{ {marked} }} return !x; }}": "neither was called",
+        f"void f(int x) {{ {marked} }} int main(void) {{ return !work(1); }}": "neither was called",
+        f"int main(void) {{ int x = work(1); if (0) {{ {marked} }} return !x; }}": "is not called in what was compiled",
+        f"int main(void) {{ int x = 1; {marked} return !x; }}": "",
+        f"int main(int n, char **w) {{ int x = 1; if (n == 1) {{ {marked} }} return !x; }}": "",
+        "int main(void) { return !work(1); /* pk_start(); */ }": "",
+    }
+    for number, (text, told) in enumerate(rows.items()):
+        (tmp_path / f"k{number}.c").write_text(head + text + "\n")
+        study = Study(sources=[f"k{number}.c"], folder=str(tmp_path), flags=["-O2 -g3"], policy=QUICK)
+        row = Microbenchmark().collect(study).table.iloc[0]
+        assert row["status"] == ("failed" if "neither" in told else "ok"), (text, row["message"])
+        assert told in row["message"]
+        assert told or "pk_start" not in row["message"]
+
+
+@pytest.mark.parametrize("how", ["return {};", "exit({});"])
+def test_a_program_returns_all_that_it_returns(how):
+    """The system passes on eight bits: 256 was taken for 0."""
+    text = "#include <stdlib.h>\nint main(void) { for (volatile int i = 0; i < 999; i++); %s }"
+    for value, told in ((0, ""), (1, "returned 1"), (256, "returned 256"), (-1, "returned -1"), (512, "returned 512")):
+        row = Microbenchmark().collect(Study(text % how.format(value), program=True, policy=QUICK)).table.iloc[0]
+        assert row["status"] == ("failed" if value else "ok"), row["message"]
+        assert told in row["message"]
+
+
 def test_what_marks_take_is_not_in_the_figure():
     """Chains of 3 cycles per multiplication (5 on small cores) between marks: within 3 cycles and a thousandth.
 
@@ -374,6 +434,29 @@ PK_REGION {
         off[off > most].to_string() + table[["N", "BEFORE", "TWICE", "cycles", "quiet"]].to_string()
     )
     assert (table["cycles_low"].dropna() <= table["cycles"] - 2).all()
+
+
+@pytest.mark.parametrize("program", [False, True])
+def test_intervals_of_long_chains_hold_what_they_take(program):
+    """By the rate of its own two chains alone, each window's figure was 0.2 to 0.35 % low, outside of its interval."""
+    body = """ unsigned a = 3, b = 5; unsigned long n = N;
+        BEGIN if (MULTIPLY) __asm__ volatile("1:\\n\\t.rept 100\\n\\timul %1, %0\\n\\t.endr\\n\\tdec %2\\n\\tjnz 1b"
+                                             : "+r"(a), "+r"(b), "+r"(n) : : "cc");
+        else __asm__ volatile("1:\\n\\t.rept 300\\n\\tadd %1, %0\\n\\t.endr\\n\\tdec %2\\n\\tjnz 1b"
+                              : "+r"(a), "+r"(b), "+r"(n) : : "cc"); END """
+    if program:
+        head, marks = '#include "perfkit.h"\nint main(void) {', ("pk_start();", "pk_stop(); return 0;")
+    else:
+        head, marks = "PK_REGION {", ("", "PK_KEEP(a);")
+    kernel = head + body.replace("BEGIN", marks[0]).replace("END", marks[1]) + "}"
+    table = Microbenchmark().collect(Study(kernel, {"MULTIPLY": [0, 1], "N": [100, 300, 1000, 5000]})).table
+    assert (table["status"] == "ok").all()
+    quiet = table[table["settled"].astype(bool)]
+    link = 3 if (table["cycles"] / table["N"]).max() < 400 else 5
+    known = quiet["N"] * quiet["MULTIPLY"].map({0: 300, 1: 100 * link})
+    assert len(quiet) > 4, "the machine is busy"
+    assert ((quiet["cycles_low"] <= known) & (known <= quiet["cycles_high"])).all(), quiet[["N", "cycles"]].to_string()
+    assert (quiet["cycles_high"] - quiet["cycles_low"] < 0.025 * quiet["cycles"]).all()
 
 
 def test_a_configuration_that_is_given_twice_is_measured_once_and_told(tmp_path, caplog):

@@ -11,7 +11,7 @@ from perfkit.collectors.host.machine_state import read_state
 from perfkit.collectors.microbenchmark import Microbenchmark
 from perfkit.collectors.microbenchmark.compile import batches_of, compile_batch, shortened
 from perfkit.collectors.microbenchmark.origin import metadata_of
-from perfkit.collectors.microbenchmark.sources import idle_dimensions, leading_includes
+from perfkit.collectors.microbenchmark.sources import NATIVE, idle_dimensions, leading_includes
 from perfkit.errors import SettingError
 from perfkit.study.study import Study, split_compiler
 
@@ -416,3 +416,49 @@ def test_what_compilers_of_other_tasks_read_is_not_written_again(tmp_path):
     shared[0].write_text("")  # as an interrupted writer left it: put right before it is compiled
     assert not any(one.failed for one in compile_batch(replace(second, variants=first.variants), tmp_path))
     assert shared[0].read_text() == study.source
+
+
+@pytest.mark.measures
+def test_names_of_cpp_functions_are_told_as_linkers_see_them(tmp_path):
+    calls = "namespace ns { void begin(); void end(); } void begin(); void end();"
+    (tmp_path / "main.cpp").write_text(
+        calls + "int main() { ns::begin(); begin(); for (volatile int i = 0; i < 9999; i++); end(); ns::end(); }"
+    )
+    (tmp_path / "other.cpp").write_text(calls.replace("();", "() {}"))
+    settings = {"sources": ["main.cpp", "other.cpp"], "compilers": ["g++"], "folder": str(tmp_path), "policy": QUICK}
+    for names in (["_ZN2ns5beginEv", "_ZN2ns3endEv"], ["_Z5beginv", "_Z3endv"]):
+        assert collected(Study(region=names, **settings))["cycles"].item() > 9999
+    row = Microbenchmark(jobs=1).collect(Study(region=["begin", "end"], **settings)).table.iloc[0]
+    assert "undefined symbol: begin (" in row["message"]
+    assert "_Z5beginv in C++" in row["message"]
+    with pytest.raises(SettingError, match=r"which nm shows: _ZN2ns5beginEv"):
+        Study(region=["ns::begin()", "ns::end()"], **settings)
+    with pytest.raises(SettingError, match=r"'a b' is no name of a function as linkers see it$"):
+        Study(region=["a b", "end"], **settings)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "g++"])
+@pytest.mark.parametrize(
+    "helper", ["", "static inline long timed(pk_context *pk, long x) { PK_BEGIN; PK_END; return x; }"]
+)
+def test_marks_stay_where_the_linker_takes_away_what_nothing_uses(tmp_path, compiler, helper):
+    kernel = f"{helper}\nPK_REGION {{ long x = N; if (N < 0) {{ PK_BEGIN; PK_END; }} PK_KEEP(x); }}"
+    for body, marked in ((kernel, True), ("PK_REGION { long x = N; PK_KEEP(x); }", False)):
+        flags = ["-O2", "-O2 -ffunction-sections -fdata-sections -Wl,--gc-sections"]
+        language = "c++" if compiler == "g++" else "c"
+        study = Study(body, {"N": [3]}, compilers=[compiler], flags=flags, language=language)
+        todo = [(one, f"key{at}") for at, one in enumerate(study.configurations())]
+        for batch in batches_of(study, todo, 9):
+            (built,) = compile_batch(batch, tmp_path / str(marked))
+            assert (built.message, built.marks) == ("", marked), batch.flags
+
+
+@pytest.mark.parametrize("name", ["perfkit.h", "mine.h"])
+def test_a_copy_of_perfkits_header_beside_a_program_names_no_marks(tmp_path, name):
+    (tmp_path / name).write_text((NATIVE / "perfkit.h").read_text())
+    (tmp_path / "p.c").write_text(f'#include "{name}"\nint main(void) {{ return 0; }}')
+    study = Study("p.c", {"N": [1]}, folder=str(tmp_path))
+    (batch,) = batches_of(study, [(one, "key") for one in study.configurations()], 9)
+    (built,) = compile_batch(batch, tmp_path / "objects")
+    assert not built.failed, built.message
+    assert built.message.startswith("all of main() was timed") == (name == "mine.h")

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "clock_step.h"
 
 #define LINKS 1344
 #define PROBES 2048 /* of four additions and two vector multiplications */
@@ -162,28 +163,6 @@ static double excess(void) {
     qsort(found, (size_t)n, sizeof *found, by_value);
     for (int i = n / 4; i < n - n / 4; i++) sum += found[i];
     return sum / (n - n / 4 - n / 4) * link_cycles * LINKS;
-}
-
-/* The counter's step: loops of 1 to 300 turns take every number of ticks, or groups of numbers that lie a step apart
-   (26 in a guest of a Zen 5, whose readings are multiples of 10 ns, with one tick of error). */
-static double step_of_the_clock(void) {
-    static unsigned counts[2048];
-    int groups = 0, first = 0, last = 0, before = -10;
-    for (int i = 0; i < 12000; i++) {
-        uint64_t turns = (uint64_t)i % 300 + 1, begin = ticks_before(), took;
-        __asm__ volatile("1:\n\tdec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
-        took = ticks_after() - begin;
-        if (took < 2048) counts[took]++;
-    }
-    for (int i = 0; i < 2048; i++) {
-        if (counts[i] < 8) continue;
-        if (i - before > 3) {
-            if (!groups++) first = i;
-            last = i;
-        }
-        before = i;
-    }
-    return groups > 3 ? (double)(last - first) / (groups - 1) : 1;
 }
 
 static void calibrate(double level) {

@@ -3,7 +3,8 @@
    that a kernel may print what it likes on 1 and 2; CPUS such as 0,1 ("" leaves the affinity); SCHEDULER is fifo or
    other; MEMORY and FILES limit the address space and what is written to a file, in bytes; LEVEL is what a probe of a
    quiet core was seen to take, in cycles (0: unknown).
-     request: object variant repetitions windows steps warmup cold memory huge threads apart event_type event_config
+     request: object variant repetitions windows steps warmup cold memory huge threads apart marks event_type event_config
+       (marks: 1 where the object has marks, which must then be reached)
      answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried quiet level",
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "grain ticks cycles marks" (of figures that are few readings of a counter that advances in steps; marks: 1
@@ -13,6 +14,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -26,6 +28,7 @@
 #include "clock.h"
 
 static FILE *answers;
+static int has_marks; /* whether marks stand in the region or program that is measured */
 
 static int open_event(unsigned type, unsigned long long config) {
     struct perf_event_attr attributes;
@@ -78,7 +81,7 @@ static double grain_of(double readings) {
 #define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
 
 typedef void (*variant_function)(pk_context *);
-typedef struct { double tsc, ns, cycles, event, level, rate, readings; int steady, quiet, unpaired; } window;
+typedef struct { double tsc, ns, cycles, event, level, rate, readings; int steady, quiet, unpaired, unreached; } window;
 
 static void flush(variant_function own, pk_context *pk) {
     if (own)
@@ -158,6 +161,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     out->event = counter >= 0 ? event_ends(counter, count) / (double)steps : 0.0 / 0.0;
     mark after = mark_after();
     out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
+    out->unreached = has_marks && !pk->marked;
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
     if (fenced && !pk->marked) {
@@ -217,7 +221,8 @@ static const char *program_window_of(int (*program)(char **), int counter, windo
     out->tsc = one.ticks - one.pairs * program_cycles / (one.rate > 0 ? one.rate : 1);
     out->ns = one.ns - one.pairs * program_ns;
     out->cycles = one.cycles - one.pairs * program_cycles;
-    out->level = one.level, out->steady = one.steady, out->rate = one.rate, out->readings = one.pairs;
+    out->level = one.level, out->steady = one.steady, out->readings = one.pairs;
+    out->rate = one.ticks > 0 ? one.cycles / one.ticks : one.rate;
     out->event = counter >= 0 ? one.event : 0.0 / 0.0;
     return fault;
 }
@@ -242,20 +247,38 @@ static int ready_memory(size_t size, int want_huge) {
 }
 
 /* The windows of one run: figures of those that lie between equal chains, and of them the ones beside no busy neighbour. */
-typedef struct { double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST], level[LARGEST]; int n; } windows_of;
+typedef struct { double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST], level[LARGEST], rate[LARGEST]; int n; } windows_of;
 
 static void take(windows_of *all, const window *one) {
     if (all->n == LARGEST) return;
     all->tsc[all->n] = one->tsc, all->ns[all->n] = one->ns, all->cycles[all->n] = one->cycles;
-    all->event[all->n] = one->event, all->level[all->n] = one->level;
+    all->event[all->n] = one->event, all->level[all->n] = one->level, all->rate[all->n] = one->rate;
     all->n++;
 }
 static double above_nothing(double value) { return value < 0 ? 0 : value; }
+/* Cycles by the clock rate of the windows around each, in order of time. Of a counter that advances in steps each chain is
+   up to a step off (a hundredth), and a low percentile of the cycles would be of the windows whose chains seemed long: 0.2
+   to 0.35 % too low. A rate that differs by more is another rate. */
+#define AROUND 32
+static void smooth(windows_of *all) {
+    double near[2 * AROUND + 1], bound = 1.05 * clock_step / (link_cycles * LINKS);
+    if (!(clock_step > 2)) return;
+    for (int i = 0; i < all->n; i++) {
+        int from = i < AROUND ? 0 : i - AROUND, n = (i + AROUND < all->n ? i + AROUND + 1 : all->n) - from, taken = 0;
+        double sum = 0;
+        memcpy(near, all->rate + from, (size_t)n * sizeof *near);
+        qsort(near, (size_t)n, sizeof *near, by_value);
+        for (int k = 0; k < n; k++)
+            if (fabs(near[k] / near[n / 2] - 1) <= bound * near[n / 2]) sum += near[k], taken++;
+        if (fabs(all->rate[i] / (sum / taken) - 1) <= bound * all->rate[i]) all->cycles[i] *= sum / taken / all->rate[i];
+    }
+}
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
     windows_of *used = quiet->n ? quiet : steady->n ? steady : any;
     int kept = used == any ? 0 : used->n, calm = used == quiet ? quiet->n : 0;
     double grain = last->readings > 0 ? grain_of(last->readings) : 0;
+    if (kept) smooth(used);
     double cycles = kept ? about_tenth(used->cycles, kept, grain * last->rate) : 0.0 / 0.0;
     double event = kept ? tenth(used->event, kept) : 0.0 / 0.0;
     fprintf(answers, "run %.17g %.17g %.17g %.17g %d %d %d %.6g\n", above_nothing(about_tenth(used->tsc, used->n, grain)),
@@ -280,6 +303,8 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
             once(what->run, what->own_flush, pk, what->warmup, what->cold, what->counter, &one);
         }
         if (one.unpaired) *fault = "PK_BEGIN and PK_END do not come in pairs: each execution must begin what it ends, and end what it begins";
+        else if (one.unreached) *fault = "PK_BEGIN and PK_END stand in the region, and a window of executions reached neither: they are what is to be "
+                                         "timed; where the whole region is, leave them out (#if)";
         if (**fault) return tried;
         tried++;
         double whole = one.ns * (double)pk->steps;
@@ -309,11 +334,12 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
     fenced = 0;
     set_fences(fences, 0);
     windows_of *used = quiet.n ? &quiet : &steady;
+    smooth(used);
     fprintf(answers, "apart %.17g\n", tenth(used->cycles, used->n));
 }
 
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
-                  size_t size, int huge, int threads, int apart, long event_type, unsigned long long event_config) {
+                  size_t size, int huge, int threads, int apart, int marks, long event_type, unsigned long long event_config) {
     void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
     variant_function run, setup, teardown, own_flush;
@@ -326,6 +352,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     fences_function fences;
     *(void **)&fences = dlsym(library, "pk_fences");
     program_has_region = dlsym(library, "pk_has_region") != NULL;
+    has_marks = marks;
     if (!run && !program) { fprintf(answers, "error no region and no main() in the object\n"); goto done; }
     if (!program && !ready_memory(size, huge)) { fprintf(answers, "error no memory: %zu bytes, more than there are or than the study's limits allow\n", size); goto done; }
     int counter = -1;
@@ -437,14 +464,14 @@ int main(int count, char **words) {
     fprintf(answers, "ready %llu %llu %d %d\n", (unsigned long long)clock_overhead, (unsigned long long)time_overhead, pinned, fifo);
     fflush(answers);
     static char object[4096], variant[64];
-    int repetitions, windows, warmup, cold, huge, threads, apart;
+    int repetitions, windows, warmup, cold, huge, threads, apart, marks;
     long steps, event_type;
     size_t size;
     unsigned long long event_config;
-    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
-                  &warmup, &cold, &size, &huge, &threads, &apart, &event_type, &event_config) == 13) {
+    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
+                  &warmup, &cold, &size, &huge, &threads, &apart, &marks, &event_type, &event_config) == 14) {
         if (windows > LARGEST) windows = LARGEST;
-        serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, event_type, event_config);
+        serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, marks, event_type, event_config);
         fflush(answers);
     }
     return 0;

@@ -71,7 +71,21 @@ static inline uint64_t pk_now(void) {
     __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(low), "=d"(high) : : "memory");
     return low | (uint64_t)high << 32;
 }
-#define PK_BEGIN (pk->begins++, pk->begun = pk_now())
+/* Stays in the object where the compiler drops the code around it, and linkers what nothing uses (--gc-sections): a mark
+   that stands in a region is to be reached. */
+#if defined(__has_attribute)
+#if __has_attribute(retain)
+#define PK_STAYS __attribute__((used, retain))
+#endif
+#endif
+#ifndef PK_STAYS
+#define PK_STAYS __attribute__((used))
+#endif
+#define PK_BEGIN \
+    __extension__({ \
+        static const char pk_note[] PK_STAYS = "perfkit: a region has PK_BEGIN"; \
+        pk->begins++, pk->begun = pk_now(); \
+    })
 #define PK_END (pk->ticks += pk_now() - pk->begun, pk->begun = 0, pk->marked++) /* without a beginning: since the machine's start */
 
 /* A figure of the kernel's own, e.g. the bytes it moved: becomes a column. */

@@ -9,7 +9,7 @@ typedef struct {
     mark before;
     uint64_t begin, begin_ns;
     int running, whole; /* whole: main() itself is what is timed, until a mark is met */
-    int pairs, steady, quiet, finished, unpaired;
+    int pairs, steady, quiet, finished, unpaired, returned;
     double ticks, ns, cycles, level, event, count, rate;
 } program_window;
 
@@ -57,9 +57,12 @@ __attribute__((visibility("default"))) void pk_stop(void) {
     shared->unpaired += shared->whole || !shared->running;
     region_end();
 }
-static void program_ends(void) {
+/* The whole of what main() returned, or exit() was given: the system passes on its last eight bits alone. */
+static void program_ends(int returned, void *unused) {
+    (void)unused;
     if (shared->whole) region_end();
     shared->finished = 1;
+    shared->returned = returned;
 }
 
 static int ready_window(void) {
@@ -91,7 +94,7 @@ static void calibrate_program(void) {
 
 /* Returns "" or what went wrong. */
 static const char *program_once(int (*program)(char **), int counted, program_window *out) {
-    static char fault[200];
+    static char fault[240];
     extern char **environ;
     if (!ready_window()) return "no memory for a window";
     memset(shared, 0, sizeof *shared);
@@ -102,7 +105,7 @@ static const char *program_once(int (*program)(char **), int counted, program_wi
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(fileno(answers));
-        atexit(program_ends);
+        on_exit(program_ends, NULL);
         program_counter = counted ? open_event(program_event_type, program_event_config) : -1;
         region_begin();
         exit(program(environ));
@@ -113,13 +116,16 @@ static const char *program_once(int (*program)(char **), int counted, program_wi
     *out = *shared;
     if (WIFSIGNALED(status))
         snprintf(fault, sizeof fault, "the program crashed: signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    else if (WEXITSTATUS(status))
-        snprintf(fault, sizeof fault, "the program returned %d", WEXITSTATUS(status));
+    else if (WEXITSTATUS(status) || out->returned)
+        snprintf(fault, sizeof fault, "the program returned %d", out->returned ? out->returned : WEXITSTATUS(status));
     else if (!out->finished)
         snprintf(fault, sizeof fault, "the program ended by _exit before its region did");
     else if (program_has_region && out->whole)
         snprintf(fault, sizeof fault, "no call of the functions of `region` was seen: calls within the file that defines them "
                  "cannot be; call pk_start() and pk_stop() of perfkit.h instead");
+    else if (has_marks && out->whole)
+        snprintf(fault, sizeof fault, "pk_start() and pk_stop() stand in the program, and neither was called: what lies between them is to be timed; "
+                 "where all of main() is, leave them out (#if)");
     else if (out->running)
         snprintf(fault, sizeof fault, "the program began its region and never ended it");
     else if (out->unpaired)
