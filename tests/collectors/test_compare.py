@@ -330,7 +330,13 @@ def test_mistakes_are_told(monkeypatch):
     ticks = samples(np.full(24, 1000.0), np.zeros(24, bool))
     ticks[:, 0] *= 2  # the clock rate changed in every sample
     wild = {"pairs": np.tile([1000, 3000], (100, 1)), "ticks": ticks.reshape(-1, 2, 7), "calls": np.array(1)}
-    wild |= {"fences": ticks[:4], "known": np.array(40), "alone": ticks[:0], "alone_process": np.zeros(0, int)}
+    wild |= {
+        "step": np.array(1),
+        "fences": ticks[:4],
+        "known": np.array(40),
+        "alone": ticks[:0],
+        "alone_process": np.zeros(0, int),
+    }
     monkeypatch.setattr(module, "in_measuring_process", lambda *_: wild | {"process": np.arange(12)})
     with pytest.raises(UnavailableError, match="only 0 of 30 processes had 5 steady rounds"):
         compare(kernel, kernel)
