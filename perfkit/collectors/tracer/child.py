@@ -147,7 +147,7 @@ class Session:
         libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         self.memory = os.open("/proc/self/mem", os.O_RDONLY)
         self.pages = 1  # of contexts
-        self._first: dict[int, bytes] = {}  # what was overwritten at the entries, and at calls of themselves
+        self._first: dict[int, bytes] = {}  # what was overwritten at the entries
 
     def read(self, address: int, size: int) -> bytes:
         """Read memory; OSError where there is none."""
@@ -216,15 +216,16 @@ class Session:
         mapped = self.libc.mmap(base, 4096 * self.pages, 3, mmap.MAP_SHARED | _MAP_FIXED, spec["context"], 0)
         if mapped != base:
             raise OSError(f"cannot map the context page (errno {ctypes.get_errno()})")
-        plain = {}
+        plain, walked = {}, unwinds(self.elf, self.home)
         for function in self.region.entries:
-            copy = cloning.plain_copy(self.region, function, place, unwinds=unwinds(self.elf, self.home))
+            copy = cloning.plain_copy(self.region, function, place, unwinds=walked)
             ctypes.memmove(place, copy, len(copy))
             plain[function.start], place = place, place + len(copy) + -len(copy) % 64
         address = place + 4096
         tables = self._tables()
         late = bool(spec.get("after"))
-        made = cloning.clone(self.region, base, address, plain, tables, threads=self.pages > 1, late=late)
+        threads = self.pages > 1
+        made = cloning.clone(self.region, base, address, plain, tables, threads=threads, late=late, unwinds=walked)
         if address + len(made.code) > base + room + 4096 * (self.pages + 3):
             raise OSError("the clone is larger than expected")
         ctypes.memmove(address, made.code, len(made.code))
@@ -232,7 +233,6 @@ class Session:
         self._set_context()
         self.stub = made.stubs[entry.start]
         for function in [] if late else self.region.entries:
-            self._pass_by(function, plain[function.start])
             self._patch(function, made.stubs[function.start])
         self._starts = [[at, copy, at in entry] for at, copy in made.starts.items()] if late else []
         self._code = [self._original(*_extent(block)) for block in self.region.blocks]
@@ -522,17 +522,6 @@ class Session:
             raise OSError(f"cannot make the function's code writable (errno {ctypes.get_errno()})")
         self._first[entry.start] = first[:5]
         ctypes.memmove(entry.start, b"\xe9" + struct.pack("<i", stub - entry.start - 5), 5)
-
-    def _pass_by(self, entry: Any, plain: int) -> None:
-        """Let a function that is not recorded call itself without the stub: its inner calls are not counted."""
-        for call in self.region.instructions(entry):
-            if call.is_call_near and call.near_branch_target == entry.start and call.len == 5:
-                if call.ip < entry.start + 5:
-                    continue  # under the jump to the stub
-                if self.libc.mprotect(call.ip & ~0xFFF, 8192, RWX):
-                    raise OSError(f"cannot make the function's code writable (errno {ctypes.get_errno()})")
-                self._first[call.ip] = self.read(call.ip, 5)
-                ctypes.memmove(call.ip + 1, struct.pack("<i", plain - call.next_ip), 4)
 
     def _catch_faults(self) -> None:
         """On a fault: write its details to the parent, wait for its answer, try again."""

@@ -343,6 +343,7 @@ def clone(
     *,
     threads: bool = False,
     late: bool = False,
+    unwinds: bool = False,
 ) -> Clone:
     """Copy a region with recording code.
 
@@ -363,6 +364,8 @@ def clone(
         Whether to record every thread.
     late : bool
         Whether recording begins in the middle of a call: no register holds then what the entry would have put there.
+    unwinds : bool
+        Whether exceptions may pass calls that are not recorded: their return addresses must stay what they are.
     """
     free: list[int] = [Register.NONE] * 3
     if not threads and not late:  # else calls within calls must find everything in memory
@@ -374,10 +377,10 @@ def clone(
         roles = [
             replace(door, opens=region.opens and not k, gated=region.opens and k > 0) for k, door in enumerate(doors)
         ]
-        entry.many_threads(e, roles, context + 4096)
+        entry.many_threads(e, roles, context + 4096, unwinds)
     else:
         e.label(doors[0].label)
-        entry.one_thread(e, doors[0].start, doors[0].plain)
+        entry.one_thread(e, doors[0].start, doors[0].plain, unwinds)
     if region.has_lookups:
         e.label(thunk)
         dispatch.dispatcher(e, tables, address)
@@ -398,18 +401,12 @@ def clone(
 def plain_copy(region: Region, function: Function, address: int, *, unwinds: bool = False) -> bytes:
     """Copy an entry function without recording code: the original's first bytes will be overwritten.
 
-    It calls itself, not the original, so that the inner calls of a recursion are not counted as calls.
+    It calls itself, not the original: the encoder moves calls of a code's own first instruction with it.
     All of it; only the `beginning` where exceptions may pass the function (`unwinds`): no table tells how to unwind
     what is copied.
     """
     code = region.instructions(function)
-    if unwinds:
-        return encoded(beginning(function, code), address)
-    copies = [i.copy() for i in code]
-    for inner in copies:
-        if inner.is_call_near and inner.near_branch_target == function.start:
-            inner.near_branch64 = address
-    return encoded(copies, address)
+    return encoded(beginning(function, code) if unwinds else [i.copy() for i in code], address)
 
 
 def beginning(entry: Function, code: list[Instruction]) -> list[Instruction]:

@@ -27,7 +27,8 @@ LATE = 248  # where in the copy a thread goes on that has met a breakpoint (`lat
 SELF, CALL_POINTER, CALL_END, THREAD = range(208, 240, 8)
 RESERVED = 256  # 16 registers
 VECTOR, MASK = 384, 448
-PASSED_AT, PASSED_TO = 512, 520  # the last call that was let pass: where its return address lies, and what that is
+# A call that was let pass and has not returned: where its return address lies, what that was, and what it is meanwhile.
+PASSED_AT, PASSED_TO, PASSED_BY = 512, 520, 528
 # Targets of calls and jumps through pointers that lie outside of the region, each with a count behind it.
 OUTSIDE, OUTSIDE_ROOM = 1024, 128
 PINNED = 3584  # two heaps' starts and ends, and where the thread's memory begins (`pinned_child`)

@@ -46,7 +46,7 @@ class Door:
     gated: bool = False
 
 
-def one_thread(e: Emitter, start: int, plain: int) -> None:
+def one_thread(e: Emitter, start: int, plain: int, unwinds: bool) -> None:
     """Enter the clone for the wanted calls of the first thread that comes; count those of other threads."""
     mine, untraced, back = e.new_label(), e.new_label(), e.new_label()
     reserved = [r for r in (e.block, e.address, e.scratch) if r]
@@ -68,7 +68,7 @@ def one_thread(e: Emitter, start: int, plain: int) -> None:
     e.load(R11, emit.ACTIVE)
     e.code(Code.TEST_RM64_R64, R11, R11)
     e.branch(Code.JNE_REL32_64, untraced)
-    _count_call(e, untraced)
+    _count_call(e, untraced, unwinds)
     _go(e, start, back, reserved)
     e.label(back)
     if e.block:
@@ -81,7 +81,7 @@ def one_thread(e: Emitter, start: int, plain: int) -> None:
     e.code(Code.JMP_RM64, e.slot(emit.RETURN))
 
 
-def many_threads(e: Emitter, doors: list[Door], contexts: int) -> None:
+def many_threads(e: Emitter, doors: list[Door], contexts: int, unwinds: bool) -> None:
     """Enter the clone for the wanted calls of every thread, each with the buffers of its own.
 
     A thread is known by its gs register, which it inherits from the thread that started it, and by the owner that the
@@ -89,11 +89,11 @@ def many_threads(e: Emitter, doors: list[Door], contexts: int) -> None:
     """
     claim = e.new_label()
     for door in doors:
-        _door(e, door, claim)
+        _door(e, door, claim, unwinds)
     _claim(e, claim, contexts)
 
 
-def _door(e: Emitter, door: Door, claim: int) -> None:
+def _door(e: Emitter, door: Door, claim: int, unwinds: bool) -> None:
     known, inside, untraced, back = (e.new_label() for _ in range(4))
     e.label(door.label)
     e.code(Code.PUSH_R64, R11)
@@ -114,7 +114,7 @@ def _door(e: Emitter, door: Door, claim: int) -> None:
         e.code(Code.CMP_RM64_IMM8, e.shared(GATE), Immediate(0))
         e.branch(Code.JE_REL32_64, untraced)
     else:
-        _count_call(e, untraced)
+        _count_call(e, untraced, unwinds)
     if door.opens:
         e.locked(Code.INC_RM64, e.shared(GATE))
     _log_call(e)
@@ -130,21 +130,25 @@ def _door(e: Emitter, door: Door, claim: int) -> None:
     e.code(Code.JMP_RM64, e.slot(emit.RETURN))
 
 
-def _count_call(e: Emitter, untraced: int) -> None:
+def _count_call(e: Emitter, untraced: int, unwinds: bool) -> None:
     """Go to `untraced` unless this call is one of those wanted; r11 lies on the stack, the return address behind it.
 
-    A call within one that was let pass is not counted: below that one's return address, which still is what it was.
+    A call within one that was let pass is not counted. That one's return address is exchanged, so that its end is seen;
+    where exceptions may pass it (`unwinds`) it must stay, and a call that has ended is one whose return address was
+    overwritten since.
     """
-    counted, wanted = e.new_label(), e.new_label()
+    counted, wanted, passed, closed = (e.new_label() for _ in range(4))
     e.load(R11, emit.PASSED_AT)
     e.code(Code.SUB_R64_RM64, R11, RSP)
     e.code(Code.CMP_RM64_IMM32, R11, Immediate(_NEAR))
     e.branch(Code.JAE_REL32_64, counted)  # not below it, or on another stack
-    e.code(Code.CMP_RM64_IMM8, R11, Immediate(8))
-    e.branch(Code.JBE_REL32_64, counted)
-    e.load(R11, emit.PASSED_AT)
-    e.code(Code.MOV_R64_RM64, R11, MemoryOperand(R11))
-    e.code(Code.CMP_R64_RM64, R11, e.slot(emit.PASSED_TO))
+    e.code(Code.CMP_RM64_IMM8, R11, Immediate(8))  # at the same place: what is jumped to at a function's end
+    e.branch(Code.JBE_REL32_64 if unwinds else Code.JB_REL32_64, counted)
+    e.code(Code.PUSH_R64, RAX)
+    e.load(RAX, emit.PASSED_AT)
+    e.code(Code.MOV_R64_RM64, RAX, MemoryOperand(RAX))
+    e.code(Code.CMP_R64_RM64, RAX, e.slot(emit.PASSED_TO if unwinds else emit.PASSED_BY))
+    e.code(Code.POP_R64, RAX)
     e.branch(Code.JE_REL32_64, untraced)
     e.label(counted)
     e.load(R11, emit.CALLS)
@@ -153,13 +157,26 @@ def _count_call(e: Emitter, untraced: int) -> None:
     e.code(Code.CMP_R64_RM64, R11, e.slot(emit.FIRST_CALL))
     e.branch(Code.JAE_REL32_64, wanted)
     e.lea(R11, MemoryOperand(RSP, displ=8, displ_size=1))
+    if not unwinds:
+        e.code(Code.CMP_R64_RM64, R11, e.slot(emit.PASSED_AT))
+        e.branch(Code.JE_REL32_64, closed)  # left by a jump out of it
+        e.code(Code.CMP_RM64_IMM8, e.slot(emit.PASSED_AT), Immediate(0))
+        e.branch(Code.JNE_REL32_64, untraced)  # it goes on, on another stack
+        e.label(closed)
     e.store(emit.PASSED_AT, R11)
     e.code(Code.MOV_R64_RM64, R11, MemoryOperand(R11))
     e.store(emit.PASSED_TO, R11)
+    if not unwinds:
+        e.lea(R11, MemoryOperand(RIP, displ=passed, displ_size=8))
+        e.store(emit.PASSED_BY, R11)
+        e.code(Code.MOV_RM64_R64, MemoryOperand(RSP, displ=8, displ_size=1), R11)
     e.branch(Code.JMP_REL32_64, untraced)
-    e.label(wanted)
+    e.label(passed)
     e.code(Code.MOV_RM64_IMM32, e.slot(emit.PASSED_AT), Immediate(0))
-    e.load(R11, emit.CALLS)
+    e.code(Code.JMP_RM64, e.slot(emit.PASSED_TO))
+    e.label(wanted)
+    if unwinds:
+        e.code(Code.MOV_RM64_IMM32, e.slot(emit.PASSED_AT), Immediate(0))
     e.code(Code.CMP_R64_RM64, R11, e.slot(emit.LAST_CALL))
     e.branch(Code.JA_REL32_64, untraced)
 
@@ -234,15 +251,28 @@ def _claim(e: Emitter, label: int, contexts: int) -> None:
 
 
 def before_fork(e: Emitter) -> None:
-    """Make the function that ``fork`` calls first: it stops at a fork inside the region."""
-    outside = e.new_label()
+    """Make the function that ``fork`` calls first: it stops at a fork inside the region.
+
+    Outside of it, a call that was let pass gets its return address back: the new process returns from it, too.
+    """
+    outside, passing = e.new_label(), e.new_label()
     e.code(Code.MOV_R64_RM64, R11, OWN_THREAD)
     e.code(Code.CMP_R64_RM64, R11, e.slot(emit.FS_BASE))
     e.branch(Code.JNE_REL32_64, outside)
     e.code(Code.CMP_RM64_IMM8, e.slot(emit.ACTIVE), Immediate(0))
-    e.branch(Code.JE_REL32_64, outside)
+    e.branch(Code.JE_REL32_64, passing)
     e.locked(Code.INC_RM64, e.shared(FORKED) if e.threads else e.slot(emit.FORKED_IN))
     e.code(Code.UD2)
+    e.label(passing)
+    e.load(R11, emit.PASSED_AT)
+    e.code(Code.TEST_RM64_R64, R11, R11)
+    e.branch(Code.JE_REL32_64, outside)
+    e.load(RAX, emit.PASSED_BY)
+    e.code(Code.CMP_R64_RM64, RAX, MemoryOperand(R11))
+    e.branch(Code.JNE_REL32_64, outside)
+    e.load(RAX, emit.PASSED_TO)
+    e.code(Code.MOV_RM64_R64, MemoryOperand(R11), RAX)
+    e.code(Code.MOV_RM64_IMM32, e.slot(emit.PASSED_AT), Immediate(0))
     e.label(outside)
     e.code(Code.RETNQ)
 

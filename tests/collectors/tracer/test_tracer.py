@@ -159,6 +159,86 @@ def test_calls_of_a_recursion_by_turns_are_none_of_those_skipped_or_repeated(bui
         calls_of(4)
 
 
+FRAMES = """
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
+#define PART __attribute__((noipa)) static
+static jmp_buf out;
+__attribute__((noipa)) long parse(const char *text) {
+    long n = 0;
+    while (*text) n += *text++ == 'x';
+    if (n == 7) longjmp(out, 1);
+    if (n == 5) fork();
+    return n;
+}
+PART long from_word(const char *text) { return parse(text) + 1; }
+PART long from_line(const char *text) {
+    char line[4096];
+    snprintf(line, sizeof line, "%s", text);
+    return parse(line) + 1;
+}
+int main(void) {
+    int parent = getpid(), status = 1;
+    long s = from_word("x") + from_line("xx") + from_word("xxx") + from_line("xxxx") + from_word("xxxxx");
+    if (getpid() != parent) _exit(s == 20 ? 0 : 1);
+    wait(&status);
+    if (!setjmp(out)) s += from_word("xxxxxxx");
+    s += from_word("x") + from_line("xx") + from_word("xxx");
+    printf("%ld\\n", s);
+    return status != 0;
+}
+"""
+
+
+def test_calls_of_callers_with_other_frames_and_after_long_jumps_and_forks_are_all_counted(build):
+    program = build(FRAMES)
+
+    def length(skip):
+        return Tracer(skip=skip, early=True).run(program, "parse").access_count
+
+    one = length(0)  # of one letter; each further one is a load more
+    assert [length(skip) - one for skip in (1, 2, 3)] == [1, 2, 3]
+    assert [length(skip) - one for skip in (6, 7, 8)] == [0, 1, 2]  # behind a fork and a long jump
+    assert Tracer(skip=6).run(program, "parse").provenance.extra["exit_status"] == "0"  # the other process ended well
+    with pytest.raises(DataError, match="9 times"):
+        length(9)
+
+
+JUMPS_IN_TURN = """
+#include <stdio.h>
+long odd(long n);
+__attribute__((noipa)) long even(long n) { return n ? odd(n - 1) : 1; }
+__attribute__((noipa)) long odd(long n) { return n ? even(n - 1) : 0; }
+int main(void) { printf("%ld\\n", even(6) + even(8) + even(2)); return 0; }
+"""
+
+
+def test_functions_that_jump_to_each_other_at_their_ends_are_one_call(build):
+    program = build(JUMPS_IN_TURN)
+
+    def calls_of(skip):
+        trace = Tracer(skip=skip, callees=True, early=True).run(program, "even")
+        names = np.array(trace.code.function)[trace.code.block_start[:-1]]
+        pc = trace.code.pc[trace.code.block_start[:-1]]
+        return int(trace.block_counts()[pc == pc[names == "even"].min()].sum())
+
+    assert [calls_of(skip) for skip in (0, 1, 2)] == [4, 5, 2]
+    with pytest.raises(DataError, match="3 times"):
+        calls_of(3)
+
+
+def test_a_function_with_many_calls_of_itself_is_recorded(build):
+    cases = "".join(f"case {k}: return walk(n - 1 - {k}) + {k}; " for k in range(200))
+    text = (
+        "__attribute__((noipa)) long walk(long n) { if (n <= 0) return 1; switch (n % 200) { " + cases + "} return 0; }"
+    )
+    program = build(f"#include <stdio.h>\n{text}\nint main(void) {{ return (walk(500) + walk(900)) & 1; }}\n")
+    assert Tracer(skip=1, early=True).run(program, "walk").provenance.complete
+
+
 def test_the_limit_ends_a_trace_at_a_whole_block():
     kernel = corpus_kernel("gemm", "scalar")
     whole = kernel.trace()
