@@ -645,7 +645,13 @@ class Diagnosis(Summarised):
 
     def _words(self, resource: str) -> tuple[str, str]:
         """Return what holds the function back, and what would help."""
-        return in_words(self.result, resource)
+        if resource not in self._told:
+            self._told[resource] = in_words(self.result, resource)
+        return self._told[resource]
+
+    @cached_property
+    def _told(self) -> dict[str, tuple[str, str]]:
+        return {}
 
     @property
     def _rival(self) -> str:

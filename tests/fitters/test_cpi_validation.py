@@ -245,7 +245,7 @@ def test_intervals_that_miss_the_truth_for_noise_in_the_cycles_are_not_supported
         fit = pk.CpiStack().fit(phases(seed, 0.05, fixed_time=fixed_time))
         assert fit.verdict.level != "supported"
         assert "the CPI form puts base" in str(fit.verdict)
-        assert any("two forms disagree beyond the intervals" in told for told in fit.warnings)
+        assert any("two forms disagree by more than resampling tells" in told for told in fit.warnings)
         other = fit.refit(form="cpi")
         assert other.verdict.level == "supported"
         held, held_by_other = held + holds(fit), held_by_other + holds(other)

@@ -77,8 +77,9 @@ class IrCosts:
         return self.divisions.get((operation, int(kind[1:]) if kind[1:].isdigit() else 64), Division())
 
     def converted(self, operation: str) -> int:
-        """Return the cycles of a conversion."""
-        return self.conversions.get(operation, self.conversion)
+        """Return the cycles of a conversion; an unsigned one of fewer than 64 bits is a signed one of 64."""
+        signed = {"uitofp": "sitofp", "fptoui": "fptosi"}.get(operation, operation)
+        return self.conversions.get(signed, self.conversion)
 
     def square_root(self, size: int) -> tuple[int, int]:
         """Return `square_roots` of elements of a size in bytes."""

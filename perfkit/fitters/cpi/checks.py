@@ -183,11 +183,11 @@ def forms_apart(parts: Sequence[str], form: Form) -> list[str]:
     """Return a sentence on parts that the other form of the model puts outside of this form's intervals."""
     if not parts:
         return []
-    told = f"the two forms disagree beyond the intervals: of {listed(parts)}. "
+    told = f"the two forms disagree by more than resampling tells: of {listed(parts)}. "
     if form == "ipc":
         told += (
-            "Noise in the cycles is in this form's regressors, too: it raises the base and flattens penalties, and the "
-            "intervals do not tell. Read the CPI form (form='cpi', in a shell --form cpi) where that one is supported."
+            "Noise in the cycles is in this form's regressors, too: it raises the base and flattens penalties, and "
+            "resampling does not show it. Read the CPI form (form='cpi', in a shell --form cpi) where it is supported."
         )
     else:
         told += (

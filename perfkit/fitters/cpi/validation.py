@@ -153,9 +153,9 @@ def for_few(draws: np.ndarray, blocks: int, level: float) -> np.ndarray:
     """
     from scipy.special import ndtri, stdtrit  # scipy.stats takes a second to import
 
-    free = blocks - draws.shape[1]
-    if free < 1 or not len(draws):
+    if not len(draws):
         return draws
+    free = max(1, blocks - draws.shape[1])  # none left: as wide as it can be told, where nothing is known
     end = (1.0 + level) / 2.0
     ratio = float(stdtrit(free, end) / ndtri(end)) * math.sqrt(blocks / free)
     middle = np.nanmedian(draws, axis=0)

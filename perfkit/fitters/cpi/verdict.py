@@ -65,7 +65,7 @@ def verdict_of(
         reasons.append(f"the bootstrap interval of the base is {base_spread:.0%} of the CPI long")
     wide = {name: spread for name, spread in spreads.items() if name != "base" and spread > 0.2}
     if apart:
-        reasons.append(f"the CPI form puts {listed(apart)} outside of the intervals that are given here")
+        reasons.append(f"the CPI form puts {listed(apart)} outside of what resampling alone gives")
     if wide:
         lengths = ", of ".join(f"{name} {spread:.0%}" for name, spread in wide.items())
         reasons.append(f"the bootstrap interval is longer than a fifth of the CPI: of {lengths} of it")
