@@ -37,7 +37,7 @@ def colours(events: Sequence[str]) -> dict[str, str]:
 def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12) -> Any:
     """Draw one stacked bar a fit: base at the bottom, events above it, what is unattributed hatched on top.
 
-    The whisker is the bootstrap interval of the base. Beyond ``at_most`` events the smallest are drawn as "others", and
+    The whisker is the interval of the base. Beyond ``at_most`` events the smallest are drawn as "others", and
     so are those that are too thin to see in any bar (`THIN`): a legend would name what nobody sees.
     Negative components (of least squares without bounds) are drawn below zero.
     """
@@ -126,7 +126,7 @@ def plot_residuals(fit: "CpiFit", ax: Any = None) -> Any:
 
 
 def plot_penalties(fit: "CpiFit", ax: Any = None) -> Any:
-    """Draw each event's component with its bootstrap interval, and the same by the other form as a cross."""
+    """Draw each event's component with its interval, and the same by the other form as a cross."""
     import matplotlib.pyplot as plt
 
     parts = fit.components.sort_values(kind="stable").index
@@ -139,7 +139,7 @@ def plot_penalties(fit: "CpiFit", ax: Any = None) -> Any:
     other = "CPI" if fit.settings.form == "ipc" else "IPC"
     ax.plot(fit.other[parts], y, "x", color=ACCENT, ms=6, label=f"{other} form")
     ax.set_yticks(y, cut_apart([str(part) for part in parts], _LETTERS), fontsize=8)
-    ax.set_xlabel(f"{_CPI}, {fit.kind}\nbars: {fit.settings.level:.0%} of block-bootstrap resamples")
+    ax.set_xlabel(f"{_CPI}, {fit.kind}\nbars: {fit.settings.level:.0%} intervals")
     ax.legend(fontsize=8, frameon=False, loc="lower right")
     return ax
 

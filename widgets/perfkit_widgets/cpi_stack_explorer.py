@@ -382,5 +382,5 @@ class CpiStackExplorer(Explorer):
         forms = {"ipc": "IPC form", "cpi": "CPI form"}
         this, other_form = forms[self.form], forms["cpi" if self.form == "ipc" else "ipc"]
         legend = keys({f"this fit ({this})": (SERIES[0], "dot"), other_form: (ACCENT, "dot")})
-        level = f"{fit.settings.level:.0%} of block-bootstrap resamples"
+        level = f"{fit.settings.level:.0%} intervals"
         self._span_title.value = f"<b>Components</b> <span class='pk-muted'>with {level}</span> {legend}"
