@@ -183,15 +183,14 @@ def index(cards: list[Card]) -> str:
         for of_course in (False, True)
     )
     ready = sum(card.made for card in cards)
+    course = f'<h2>The course: six units of 90 minutes</h2><ul class="cards">{units}</ul>' if units else ""
     state = "" if ready == len(cards) else f" {ready} of {len(cards)} are made so far: reload this page for more."
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>perfkit gallery</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head><body><h1>perfkit: why is this code slow?</h1>"
         f"<p>Every notebook, executed. The pages need no network and no kernel.{state}</p>"
-        f'<ul class="cards">{methods}</ul>'
-        "<h2>The course: six units of 90 minutes</h2>"
-        f'<ul class="cards">{units}</ul>'
+        f'<ul class="cards">{methods}</ul>{course}'
         '<p class="muted">Made by <code>./kit gallery</code>. Data that was not measured says so where it is shown.</p>'
         "</body></html>"
     )

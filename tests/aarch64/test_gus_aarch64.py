@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import perfkit as pk
 from perfkit.cli.main import main
 from perfkit.collectors.kernels import corpus_kernel
-from perfkit.errors import SettingError, UnavailableError
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.simulators.gus.causality import causality
@@ -170,8 +171,10 @@ def test_the_table_knows_compiled_kernels(gus, name):
     kernel = corpus_kernel(name, compiler=COMPILER, flags="-O3 -ffast-math", defines=KERNELS[name])
     trace = kernel.trace(limit=200_000)
     coverage = gus.core.coverage(trace)  # a class default would warn, which is an error here
+    lacks = name == "string-copy"  # libc's memcpy
     assert coverage.shares["llvm"] + coverage.shares["correction"] >= 0.95
-    result = gus.run(trace)
+    with pytest.warns(PerfkitWarning, match="lacks functions that it called") if lacks else nullcontext():
+        result = gus.run(trace)
     assert 0.05 < result.ipc < 3
     assert result.spent.sum() == result.ticks
 
