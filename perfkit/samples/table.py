@@ -375,7 +375,8 @@ class Samples(Summarised):
     def describe(self) -> pd.DataFrame:
         """Return one row per event: samples, missing, zero, total count, rate per work and mean running share.
 
-        The rate is total count over total work of the samples in which both are known, never a mean of ratios.
+        The rate is total count over total work of the samples in which both are known, never a mean of ratios. Count
+        and rate of an event that was never counted are NaN.
         """
         t = self.table
         known = t["count"].notna() & t["work"].notna()
@@ -393,6 +394,7 @@ class Samples(Summarised):
         )
         by = frame.groupby("event", observed=True, sort=False)
         out = by[["samples", "missing", "zero", "count", "known_count", "known_work"]].sum()
+        out["count"] = by["count"].sum(min_count=1)  # of an event that was never counted there is no total
         out["running"] = by["running"].mean()
         work = out.pop("known_work")
         out["rate"] = out.pop("known_count") / work.where(work > 0)

@@ -150,6 +150,7 @@ def test_from_frame_names_absent_columns_and_keeps_missing_on_request():
         pk.Samples.from_frame(frame)
     s = pk.Samples.from_frame(frame.assign(count=np.nan), missing="keep")
     assert s.describe().loc["x", "missing"] == 1
+    assert s.describe().loc["x", ["count", "rate"]].isna().all()  # never counted, which is not 0 counts
 
 
 def test_the_input_is_not_changed(counts):
