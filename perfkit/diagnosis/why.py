@@ -89,6 +89,8 @@ _CALLERS = 4  # functions that are named as callers
 _SMALL = 0.25  # of the run: an answer about less is not one about the program
 _WAITING = 0.2  # of the run: threads that wait so long come before what one of them does
 _UNTIMED = 100  # calls that are recorded where none was timed
+_MOSTLY = 0.5  # of a function's samples, below which what is explained is the lesser part
+_ALIKE = 0.3  # of a function's time, below which other calls than those recorded have it
 _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
 _UP = 5  # callers that are looked at where calls are too short: one of the program's own may lie behind a library's
 _STARTS = re.compile(
@@ -323,7 +325,7 @@ class _Inquiry:
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
             first=". ".join(filter(None, (*before, team.first if team is not None else "", called))),
-            doubts=tuple(self._doubts(found, result, measured)), later=self._later(found),
+            doubts=tuple(self._doubts(found, result, measured, timed)), later=self._later(found),
         )  # fmt: skip
         return self._asked(answer, found, hot, calls, bool(timed) and self._whole(trace) is not None)
 
@@ -975,9 +977,20 @@ class _Inquiry:
         except PerfkitError as error:
             return error
 
-    def _doubts(self, found: Profile | None, result: GusResult, measured: Measured | None) -> Iterator[str]:
-        """Yield why the answer may not hold: calls without their caller, another function than nobody asked for."""
+    def _doubts(
+        self, found: Profile | None, result: GusResult, measured: Measured | None, timed: list[CallTimes]
+    ) -> Iterator[str]:
+        """Yield why the answer may not hold: other code or calls have the time, calls without their caller."""
         trace, rob = result.trace, result.settings.core.resource("rob").value
+        inside = _seen(found, trace) if found is not None and not few(found) else None
+        if inside is not None and inside < _MOSTLY:
+            outside = f"{1 - inside:.0%} of this function's samples"
+            yield f"{outside} lie in code that was not recorded, and is not explained"
+        elif timed and (part := _part_of_time(found, trace, measured, timed[0])) < _ALIKE:
+            yield (
+                f"calls like those that were recorded have about {part:.1%} of this function's time: a few that take "
+                "far longer have the most, and are not explained"
+            )
         held = rob / max(result.instructions, 1) * result.cycles
         if self.bare and (measured is None or held * measured.calls < SHORT * measured.cycles):  # else it says so
             yield (
@@ -1117,6 +1130,23 @@ def _seen(found: Profile, trace: Trace) -> float | None:
         return None
     hit, total = _hits(found, trace)
     return hit / total if total else None
+
+
+def _part_of_time(found: Profile | None, trace: Trace, measured: Measured | None, run: CallTimes) -> float:
+    """Return what part of the recorded functions' processor time all calls take if they are like those measured.
+
+    1 where that is not known: the samples count processor time, so that calls that waited for others are not taken for
+    long ones.
+    """
+    if found is None or measured is None or not measured.calls or not run.calls or not run.cycles_per_second:
+        return 1.0
+    if not found.method.startswith(PERF) or found.ended or run.ended or run.unfinished or run.others:
+        return 1.0
+    samples = _hits(found, trace)[1]
+    if samples < _SAMPLES:
+        return 1.0
+    spent = samples / RATE / found.runs * run.cycles_per_second
+    return min(1.0, run.calls * measured.cycles / measured.calls / spent)
 
 
 def _hits(found: Profile, trace: Trace) -> tuple[int, int]:

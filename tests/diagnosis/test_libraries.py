@@ -503,3 +503,49 @@ def test_exceptions_pass_a_function_that_begins_with_an_indirect_call():
     flags = ("-fno-plt", "-fcf-protection=none", "-fPIC", "-fsemantic-interposition", "-rdynamic")
     found = time_calls(compiled("without plt", source, *flags, compiler="g++", suffix=".cpp"), "f")
     assert (found.ended, found.calls) == ("", 100)
+
+
+RARE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+static int ring[1 << 22], small[1024];
+__attribute__((noipa)) int walk(const int *p, long n) {
+    int i = 0;
+    for (long k = 0; k < n; k++) i = p[i];
+    return i;
+}
+__attribute__((noipa)) double work(const int *p, long n) {
+    double x = 1;
+    if (n > 100000) {
+        int i = 0;
+        for (long k = 0; k < n; k++) i = p[i];
+        return i;
+    }
+    for (long k = 0; k < n; k++) x = 3.0 / (x + 1.5);
+    return x;
+}
+static void round_trip(int *p, int n, long step) { for (int i = 0; i < n; i++) p[i] = (int)((i + step) % n); }
+int main(void) {
+    round_trip(ring, 1 << 22, 1234567);
+    round_trip(small, 1024, 17);
+    double s = 0;
+    for (int r = 0; r < 200; r++) {
+        s += walk(small, 2000) + work(small, 2000);
+        if (r % 50 == 49) s += walk(ring, 1000000) + work(ring, 1000000);
+    }
+    printf("%g\n", s);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("walk", r"calls like those that were recorded have about \d+\.\d% of this function's time"),
+        ("work", r"\d+% of this function's samples lie in code that was not recorded"),
+    ],
+)
+def test_the_first_words_say_that_a_few_long_calls_have_the_time_that_is_not_explained(function, said):
+    answer = pk.why(compiled("rare", RARE), function)
+    assert re.search(said, answer.doubt), answer.headline()
