@@ -52,6 +52,7 @@ _SPREAD = 0.1  # of what delays: where no line has so much, none is named for it
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
+_STEADY = (4, 1.03)  # so many runs, whose median is at most so much above the least
 _ALIKE = 0.9  # share of calls' time that is the median call's, above which none of them was interrupted
 _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
 _CROWDED = 0.3  # from which other programs' use of caches and memory may double the calls' own time
@@ -114,6 +115,11 @@ class Measured:
     kernel: float = 0.0
     subnormal: bool = False
     alike: float = 0.0
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether several runs took the same time, as they do not where other programs come between."""
+        return self.runs >= _STEADY[0] and 0 < self.typical <= _STEADY[1] * self.cycles
 
     @property
     def spread(self) -> float:
@@ -310,7 +316,8 @@ class Diagnosis(Summarised):
             )
         alone = self.measured.cycles * (1.0 if self.measured.taken_off else 1 - self.measured.waited)
         is_explained = self.result.cycles >= (1 - words.FAR) * alone
-        is_alone = self.measured.alike > _ALIKE  # short calls run between two interruptions
+        # Short calls run between two interruptions; and what takes as long again and again was not interrupted.
+        is_alone = self.measured.alike > _ALIKE or self.measured.is_steady
         if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not is_alone:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "

@@ -594,6 +594,10 @@ def test_a_program_that_waits_for_a_processor_makes_the_verdict_uncertain():
     assert "BEWARE" not in busy.report()
     whole = Measured(4 * cycles, 4 * cycles, 2, 9, 4 * cycles, waited=0.75, alike=0.99)
     assert not dataclasses.replace(found, measured=whole).uncertain, "none of nine calls was interrupted"
+    again = Measured(4 * cycles, 5 * cycles, 6, 1, 4.1 * cycles, waited=0.75)
+    assert not dataclasses.replace(found, measured=again).uncertain, "six runs took the same"
+    torn = dataclasses.replace(again, typical=4.5 * cycles)
+    assert "other programs had the processors" in dataclasses.replace(found, measured=torn).uncertain
     alone = dataclasses.replace(found, measured=Measured(4 * cycles, 4 * cycles, 2, 1, 4 * cycles, waited=0.01))
     assert alone.headline().startswith("The model is 75% below the measured time: do not rely on this")
     far = dataclasses.replace(found, measured=Measured(9 * cycles, 9 * cycles, 2, 1, 9 * cycles, waited=0.5))
