@@ -312,7 +312,8 @@ class _Inquiry:
             alone = calls.count if self.bare and self.inner is hot else 0
             measured = self._sampled_quietly(found, trace, states[1].cycles, alone)
         result = self._simulated(self._learnt(states, core, calls, trace, measured), calls, measured)
-        self._look(found, hot, timed, calls, trace)
+        inside = _seen(found, trace) if found is not None else None
+        self._look(found, hot, timed, calls, trace, inside)
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
         before = _waiting(found), _throwing(found, self.target.program)
@@ -325,7 +326,7 @@ class _Inquiry:
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
             first=". ".join(filter(None, (*before, team.first if team is not None else "", called))),
-            doubts=tuple(self._doubts(found, result, measured, timed)), later=self._later(found),
+            doubts=tuple(self._doubts(found, result, measured, timed, inside)), later=self._later(found),
         )  # fmt: skip
         return self._asked(answer, found, hot, calls, bool(timed) and self._whole(trace) is not None)
 
@@ -918,9 +919,7 @@ class _Inquiry:
         many. None where that is not known, or by too few samples.
         """
         run, inner = self.inner_run, self.inner
-        if found is None or run is None or inner is None or found.ended or run.ended or run.unfinished or run.others:
-            return None
-        if not found.method.startswith(PERF) or not run.cycles_per_second or not run.calls:
+        if run is None or inner is None or not (each := _cycles_of_a_sample(found, run)) or found is None:
             return None
         samples, _ = _hits(found, trace)
         entry = np.uint64(ElfFile(inner.path).functions[inner.symbol].address)
@@ -933,7 +932,7 @@ class _Inquiry:
             calls = int(np.count_nonzero(begins[1:] & ~own[code.block_start[trace.stream[:-1]]]))
         if samples < _SAMPLES or not calls:
             return None
-        cycles = samples / RATE / found.runs * run.cycles_per_second * calls / run.calls
+        cycles = samples * each * calls / run.calls
         return Measured(cycles, cycles * (1 + 2 / math.sqrt(samples)), 0, 0, samples=samples)
 
     def _whole(self, trace: Trace) -> float | None:
@@ -978,12 +977,16 @@ class _Inquiry:
             return error
 
     def _doubts(
-        self, found: Profile | None, result: GusResult, measured: Measured | None, timed: list[CallTimes]
+        self,
+        found: Profile | None,
+        result: GusResult,
+        measured: Measured | None,
+        timed: list[CallTimes],
+        inside: float | None,
     ) -> Iterator[str]:
         """Yield why the answer may not hold: other code or calls have the time, calls without their caller."""
         trace, rob = result.trace, result.settings.core.resource("rob").value
-        inside = _seen(found, trace) if found is not None and not few(found) else None
-        if inside is not None and inside < _MOSTLY:
+        if inside is not None and inside < _MOSTLY and found is not None and not few(found):
             outside = f"{1 - inside:.0%} of this function's samples"
             yield f"{outside} lie in code that was not recorded, and is not explained"
         elif timed and (part := _part_of_time(found, trace, measured, timed[0])) < _ALIKE:
@@ -1016,16 +1019,21 @@ class _Inquiry:
         )
 
     def _look(
-        self, found: Profile | None, hot: HotFunction, timed: list[CallTimes], calls: Calls, trace: Trace
+        self,
+        found: Profile | None,
+        hot: HotFunction,
+        timed: list[CallTimes],
+        calls: Calls,
+        trace: Trace,
+        inside: float | None,
     ) -> None:
-        """Say what the answer does not know of."""
+        """Say what the answer does not know of; `inside` of the samples are in code that was recorded (`_seen`)."""
         origin, unseen = trace.provenance, self.unseen
         if found is not None:
             if found.ended:
                 unseen.append(f"the run was {found.ended}: what comes later is not in these shares")
             if few(found):
                 unseen.append(f"only {found.total} samples were taken: the order of the functions is uncertain")
-            inside = _seen(found, trace)
             names = {name for name in trace.code.function if name}
             covered = _covered(found, trace)
             if covered < 0.995:
@@ -1138,15 +1146,21 @@ def _part_of_time(found: Profile | None, trace: Trace, measured: Measured | None
     1 where that is not known: the samples count processor time, so that calls that waited for others are not taken for
     long ones.
     """
-    if found is None or measured is None or not measured.calls or not run.calls or not run.cycles_per_second:
-        return 1.0
-    if not found.method.startswith(PERF) or found.ended or run.ended or run.unfinished or run.others:
+    each = _cycles_of_a_sample(found, run)
+    if found is None or measured is None or not measured.calls or not each:
         return 1.0
     samples = _hits(found, trace)[1]
     if samples < _SAMPLES:
         return 1.0
-    spent = samples / RATE / found.runs * run.cycles_per_second
-    return min(1.0, run.calls * measured.cycles / measured.calls / spent)
+    return min(1.0, run.calls * measured.cycles / measured.calls / (samples * each))
+
+
+def _cycles_of_a_sample(found: Profile | None, run: CallTimes) -> float:
+    """Return the cycles per run that a sample stands for; 0 where samples and counted calls are not of whole runs."""
+    if found is None or not found.method.startswith(PERF) or not run.calls:
+        return 0.0
+    is_whole = not (found.ended or run.ended or run.unfinished or run.others)
+    return run.cycles_per_second / RATE / found.runs if is_whole else 0.0
 
 
 def _hits(found: Profile, trace: Trace) -> tuple[int, int]:

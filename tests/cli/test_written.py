@@ -4,24 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
 import perfkit as pk
 from perfkit.cli.main import app
+from tests.commands import commands
 
 CLI = Path(__file__).resolve().parents[2] / "perfkit" / "cli"
 RUN = CliRunner()
-
-
-def commands():
-    def walk(command, name):
-        for each, below in getattr(command, "commands", {}).items():
-            yield from walk(below, f"{name} {each}".strip())
-        if not hasattr(command, "commands"):
-            yield name, command
-
-    return dict(walk(typer.main.get_command(app), ""))
 
 
 def test_only_one_function_says_that_a_file_was_written():

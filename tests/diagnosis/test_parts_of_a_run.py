@@ -126,5 +126,5 @@ def test_calls_that_nobody_counted_to_the_end_are_a_lower_bound(ended, told):
     asked = _Inquiry(Target("/nowhere"), "", "zen4", 3.0, 1000, lambda _: None, Ahead("zen4", print))
     asked.unseen = []
     timed = CallTimes(np.full(2000, 500.0), 2000, 0, (1.0,), 0.0, False, ended, 3.0)
-    asked._look(None, HotFunction("f", "f", "/f", 1, 1.0, 1, 1), [timed], Calls(3, 2), trace)
+    asked._look(None, HotFunction("f", "f", "/f", 1, 1.0, 1, 1), [timed], Calls(3, 2), trace, None)
     assert any(each.startswith(told) for each in asked.unseen)

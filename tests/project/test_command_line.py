@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from perfkit.cli.main import COMMANDS, app
 from perfkit.cli.options import CallingCommand
+from tests.commands import commands
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,16 +57,6 @@ SYNONYMS = {
 TWO_MEANINGS = {"--form", "--weights"}
 # What takes one value in most commands, and may be repeated where a command writes several kinds of file.
 SEVERAL = {"--output"}
-
-
-def commands():
-    def walk(command, name):
-        for each, below in getattr(command, "commands", {}).items():
-            yield from walk(below, f"{name} {each}".strip())
-        if not hasattr(command, "commands"):
-            yield name, command
-
-    return dict(walk(typer.main.get_command(app), ""))
 
 
 def options():

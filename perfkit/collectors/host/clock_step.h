@@ -1,14 +1,15 @@
-/* By how much the time stamp counter advances: both measuring processes ask (timer.c; microbenchmark/native/clock.h). */
+/* The time stamp counter read between fences, and by how much it advances: both measuring processes ask (timer.c;
+   microbenchmark/native/clock.h). */
 #ifndef PERFKIT_CLOCK_STEP_H
 #define PERFKIT_CLOCK_STEP_H
 #include <stdint.h>
 
-static inline uint64_t clock_step_begin(void) {
+static inline uint64_t ticks_before(void) {
     uint32_t low, high;
     __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(low), "=d"(high) : : "memory");
     return low | (uint64_t)high << 32;
 }
-static inline uint64_t clock_step_end(void) {
+static inline uint64_t ticks_after(void) {
     uint32_t low, high, processor;
     __asm__ volatile("rdtscp\n\tlfence" : "=a"(low), "=d"(high), "=c"(processor) : : "memory");
     return low | (uint64_t)high << 32;
@@ -20,9 +21,9 @@ static double step_of_the_clock(void) {
     static unsigned counts[2048];
     int groups = 0, first = 0, last = 0, before = -10;
     for (int i = 0; i < 12000; i++) {
-        uint64_t turns = (uint64_t)i % 300 + 1, begin = clock_step_begin(), took;
+        uint64_t turns = (uint64_t)i % 300 + 1, begin = ticks_before(), took;
         __asm__ volatile("1:\n\tdec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
-        took = clock_step_end() - begin;
+        took = ticks_after() - begin;
         if (took < 2048) counts[took]++;
     }
     for (int i = 0; i < 2048; i++) {

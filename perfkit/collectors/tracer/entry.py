@@ -171,9 +171,10 @@ def _count_call(e: Emitter, untraced: int, unwinds: bool) -> None:
         e.store(emit.PASSED_BY, R11)
         e.code(Code.MOV_RM64_R64, MemoryOperand(RSP, displ=8, displ_size=1), R11)
     e.branch(Code.JMP_REL32_64, untraced)
-    e.label(passed)
-    e.code(Code.MOV_RM64_IMM32, e.slot(emit.PASSED_AT), Immediate(0))
-    e.code(Code.JMP_RM64, e.slot(emit.PASSED_TO))
+    if not unwinds:
+        e.label(passed)
+        e.code(Code.MOV_RM64_IMM32, e.slot(emit.PASSED_AT), Immediate(0))
+        e.code(Code.JMP_RM64, e.slot(emit.PASSED_TO))
     e.label(wanted)
     if unwinds:
         e.code(Code.MOV_RM64_IMM32, e.slot(emit.PASSED_AT), Immediate(0))

@@ -25,16 +25,6 @@ static double clock_step = 1, tick_ns = 1;
 static double chain_excess = 0;
 static double link_cycles = 3, quiet_level = 1e9, known_level = 0; /* cycles of a probe's step */
 
-static inline uint64_t ticks_before(void) {
-    unsigned low, high;
-    __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(low), "=d"(high) : : "memory");
-    return low | (uint64_t)high << 32;
-}
-static inline uint64_t ticks_after(void) {
-    unsigned low, high, aux;
-    __asm__ volatile("rdtscp\n\tlfence" : "=a"(low), "=d"(high), "=c"(aux) : : "memory");
-    return low | (uint64_t)high << 32;
-}
 static inline uint64_t nanoseconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
