@@ -349,13 +349,17 @@ class Study(Strict):
         """Return a study with some settings changed."""
         settings = {name: getattr(self, name) for name in self.model_fields_set} | changes
         if "kernel" in changes:  # what was found of the one before goes with it
-            found = {"source"} if "beside" in changes else {"source", "beside"}
-            settings = {key: value for key, value in settings.items() if key not in found}
+            found = {"source", "beside", *(["language"] if self._language_is_found(str(changes["kernel"])) else [])}
+            settings = {key: value for key, value in settings.items() if key not in found or key in changes}
         else:
             settings["source"] = self.source
         if "dimensions" in changes:
             settings["dimensions"] = changes["dimensions"]
         return type(self)(**{key: _plain(value) for key, value in settings.items()})
+
+    def _language_is_found(self, kernel: str) -> bool:
+        """Whether another kernel's name says its language, and nobody said that of this one against its name."""
+        return not _is_text(kernel) and (self.kernel is None or self.language == _language_of(self.kernel))
 
     # -- the space -------------------------------------------------------------------------------------------------
 
@@ -568,6 +572,10 @@ def text_without_comments(source: str) -> str:
     return _NO_CODE.sub(" ", source)
 
 
+def _language_of(name: str) -> str:
+    return "c++" if Path(name).suffix in CPP else "c"
+
+
 def _is_text(kernel: str) -> bool:
     """Tell whether a kernel is given as its text rather than as a path."""
     return "\n" in kernel or "PK_REGION" in kernel
@@ -585,7 +593,7 @@ def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
     path = Path(settings.get("folder") or "", kernel)
     if not path.is_file():
         raise SettingError(f"no kernel file {path}{is_folder(path)}: give a C or C++ file's path, or its text")
-    language = settings.get("language") or ("c++" if path.suffix in CPP else "c")
+    language = settings.get("language") or _language_of(path.name)
     try:
         source = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

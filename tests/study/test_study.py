@@ -246,3 +246,22 @@ def test_another_kernel_looks_beside_itself(tmp_path):
         assert anew.beside == ("" if kernel in ("k.c", "PK_REGION { }") else str(Path(kernel).parent))
     assert study.replace(flags=["-O3"]).beside == "a"
     assert study.replace(kernel="b/k.c", beside="a").beside == "a"
+
+
+def test_another_kernel_is_of_the_language_that_its_name_says(tmp_path):
+    """replace(kernel="x.cpp") of a C study compiled C++ as C."""
+    for name in ("a.c", "b.cpp", "c.c"):
+        (tmp_path / name).write_text("PK_REGION { }\n")
+    plain = Study("a.c", folder=str(tmp_path))
+    assert plain.replace(kernel="b.cpp").language == "c++"
+    assert plain.replace(kernel="b.cpp").replace(kernel="c.c").language == "c"
+    assert plain.replace(kernel="c.c").language == "c"
+    assert plain.replace(kernel="b.cpp", language="c").language == "c"
+    text = Study("PK_REGION { }", language="c++", folder=str(tmp_path))
+    assert (text.language, text.replace(kernel="PK_REGION { ; }").language) == ("c++", "c++")
+    assert text.replace(kernel="a.c").language == "c"
+    # Said against the name, it is meant.
+    meant = Study("a.c", folder=str(tmp_path), language="c++")
+    assert (meant.language, meant.replace(kernel="c.c").language) == ("c++", "c++")
+    assert plain.replace(flags=["-O1"]).language == "c"
+    assert plain.replace(kernel="b.cpp").replace(flags=["-O1"]).language == "c++"

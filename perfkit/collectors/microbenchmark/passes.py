@@ -155,7 +155,10 @@ def _experiments(
     taken = RESERVED.union(one.values, built.static, (event.replace("-", "_") for event in study.events))
     for name in got.reports:
         if name in taken:
-            raise KernelError(f"PK_REPORT of {name!r}: the table has a column of that name already; name it otherwise")
+            raise KernelError(
+                f"PK_REPORT of {name!r}: the table has a column of that name already, which it would overwrite: name "
+                "it otherwise"
+            )
     yield _plain("", attempt, got)
     _commands(study.finalize, one)
 
@@ -245,7 +248,8 @@ def _row(
     grain = chosen[0].get("grain")
     error = _error(study, grain)
     ends = [max(end + moved, 0.0) for end, moved in zip(ends, _moved(study, figures, error), strict=True)]
-    message = "; ".join(filter(None, (built.message, _short(grain, figures["cycles"]))))
+    whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
+    message = "; ".join(filter(None, (built.message, _short(grain, figures["cycles"]), whole)))
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
         one, key, status="ok", message=message, settled=said.settled, attempts=len(timing), passes=agreeing,
@@ -270,6 +274,9 @@ def _moved(study: Study, figures: Mapping[str, float], error: float) -> list[flo
     clock = CLOCK * cycles  # ticks and wall time are not worked out from its rate
     own += clock if study.policy.metric == "cycles" else 0.0
     return [-own, own, -error - clock, error + clock]
+
+
+_COUNTS_ARE_WHOLE = "events are counted in whole executions: PK_BEGIN and PK_END limit what is timed alone"
 
 
 def _short(grain: Mapping[str, Any] | None, cycles: float) -> str:
