@@ -199,11 +199,18 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
 
 
 def _asked_wrongly(message: str, study: Study) -> str:
-    """Say of a header that was not found that it lies beside the kernel, where names in quotes alone are looked for."""
+    """Say what to do about a header that was not found though it is near, and about marks outside of a region."""
     lost = re.search(r"fatal error: ([^:\n]+): No such file", message)  # clang says so itself
     if lost and any(Path(folder, lost[1]).is_file() for folder in _kernel_folders(study)):
         return (
             f'\n{lost[1]} lies beside the kernel: ask for it in quotes ("{lost[1]}"), or name its folder in `include`'
+        )
+    if re.search(r"'pk' (undeclared|was not declared)|undeclared identifier 'pk'", message):
+        if study.is_program:
+            return "\npk is a region's: a whole program marks what is timed by pk_start() and pk_stop(), and has no reports"
+        return (
+            "\nPK_BEGIN, PK_END and PK_REPORT use the region's pk: give it to a function of yours that they stand in "
+            "(a parameter `pk_context *pk`)"
         )
     return ""
 

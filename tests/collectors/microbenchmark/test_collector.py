@@ -772,10 +772,10 @@ def test_cycles_of_windows_among_which_the_clock_rate_changes(tmp_path):
                     double rate = 1.5 * (1 + 0.02 * sin(i / 3.0 + run));
                     double late = rand() % 4 ? random_below(1e-3) : random_below(0.2);
                     window one = {.tsc = TRUE / rate * (1 + late), .rate = rate * (1 + random_below(0.01) - 0.005)};
-                    one.cycles = one.tsc * one.rate, one.ns = one.tsc, one.readings = READINGS;
+                    one.cycles = one.tsc * one.rate, one.ns = one.tsc, one.grain = READINGS * grain_of(1);
                     take(&any, &one), take(&steady, &one), take(&quiet, &one);
                 }
-                window last = {.readings = READINGS, .rate = 1.5};
+                window last = {.grain = READINGS * grain_of(1), .rate = 1.5};
                 answer(&any, &steady, &quiet, 60, &last);
             }
             return 0;
@@ -792,3 +792,71 @@ def test_cycles_of_windows_among_which_the_clock_rate_changes(tmp_path):
         assert len(found) == 40
         assert abs(sum(found) / 40) < 0.001, (cycles, readings)
         assert max(map(abs, found)) < 0.005, (cycles, readings)
+
+
+LINKED = """
+#define REPEAT_(n, s) ".rept " #n "\\n\\t" s "\\n\\t.endr\\n\\t"
+#define REPEAT(n, s) REPEAT_(n, s)
+static uint64_t carried = 3;
+PK_REGION { uint64_t x = carried; __asm__ volatile(REPEAT(N, "imulq %0, %0") : "+r"(x)); carried = x; PK_KEEP(x); }
+"""
+
+
+@pytest.mark.parametrize("steps", [4, 10, 40, None])
+@pytest.mark.parametrize("metric", ["cycles", "tsc"])
+def test_windows_of_few_executions_hold_the_truth_and_are_told(steps, metric):
+    """What lies around a window was subtracted of one execution alone, and the clock's steps were in no interval: settled
+    rows were off by 7 %, and ticks had an interval without width."""
+    study = Study(LINKED, {"N": [20, 22, 23, 25, 30]}, steps=steps, policy={"metric": metric})
+    table = Microbenchmark(jobs=1).collect(study).table
+    settled = table[table["settled"].astype(bool)]
+    assert len(settled) > 2, "the machine is busy"
+    known = 3 * settled["N"] if (table["cycles"] / table["N"]).max() < 4 else 5 * settled["N"]
+    shown = settled[["N", "cycles", "cycles_low", "cycles_high", "message"]].to_string()
+    assert ((settled["cycles_low"] <= known) & (known <= settled["cycles_high"])).all(), shown
+    off = (settled["cycles"] / known - 1).abs()
+    assert off.max() < (0.05 if steps == 4 else 0.025 if steps == 10 else 0.01), shown
+    if settled["cycles_error"].max() > 0 and steps in (4, 10):  # the counter has steps
+        assert settled["message"].str.startswith("a window is shorter").all(), shown
+        assert metric == "cycles" or (settled["tsc_high"] > settled["tsc_low"]).all(), shown
+    else:
+        assert (settled["message"] == "").all(), shown
+
+
+def test_a_kernel_that_remembers_its_memory_is_not_given_anothers():
+    """Its variables outlived a pass: what it had built in the memory was another kernel's by then."""
+    kernel = """static uint64_t *mine; static long visits;
+        PK_SETUP { visits++; }
+        PK_REGION {
+            if (!mine) { mine = (uint64_t *)pk->memory; for (int i = 0; i < 8; i++) mine[i] = N; }
+            PK_REPORT("found", mine[3]); PK_REPORT("visits", visits);
+            volatile long x = 0; for (int i = 0; i < 50; i++) x += mine[i % 8];
+        }"""
+    memory = "65536 * N"
+    policy = QUICK | {"attempts": 4, "passes": 4}
+    table = Microbenchmark(jobs=1).collect(Study(kernel, {"N": [1, 2, 3, 400]}, memory=memory, policy=policy)).table
+    assert table["status"].tolist() == ["ok"] * 4, table["message"].tolist()
+    assert table["found"].tolist() == table["N"].tolist()
+    # The last of one pass may be the first of the next.
+    assert table["visits"].max() <= 2
+
+
+def test_a_program_whose_runs_take_long_has_fewer_of_them(tmp_path):
+    """A hundred runs of 0.1 s do not fit into the time limit: "the kernel hung", it said."""
+    kernel = """#include "perfkit.h"
+        #include <unistd.h>
+        int main(void) {
+            usleep(WAIT * 1000);
+            pk_start();
+            unsigned long x = 3;
+            for (long i = 0; i < 100000; i++) { x *= x; __asm__ volatile("" : "+r"(x)); }
+            pk_stop();
+            return 0;
+        }"""
+    settings = {"policy": {"attempts": 1, "passes": 1}}
+    table = Microbenchmark(jobs=1).collect(Study(kernel, {"WAIT": [1, 300]}, **settings)).table
+    assert table["status"].tolist() == ["ok", "ok"], table["message"].tolist()
+    assert table["cycles"].to_numpy() == pytest.approx(300_000, rel=0.02)
+    limited = Study(kernel, {"WAIT": [600]}, time_limit=2, **settings)
+    (message,) = Microbenchmark(jobs=1).collect(limited).table["message"]
+    assert re.match(r"no result within 2 s .*, although [1-4] of 5 repetitions ended: raise `time_limit`", message)

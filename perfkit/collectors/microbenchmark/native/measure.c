@@ -7,8 +7,8 @@
        (marks: 1 where the object has marks, which must then be reached)
      answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried quiet level",
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
-              "grain ticks cycles marks" (of figures that are few readings of a counter that advances in steps; marks: 1
-              where the region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
+              "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
+              region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
    How a window is timed in cycles, and which windows count: clock.h and docs/studies.md. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -78,10 +78,10 @@ static double grain_of(double readings) {
 
 #define LARGEST 10000
 #define TARGET_TICKS 8000
-#define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
+#define LONGEST_RUN 1e9 /* nanoseconds: a run whose windows take long has fewer of them */
 
 typedef void (*variant_function)(pk_context *);
-typedef struct { double tsc, ns, cycles, event, level, rate, readings; int steady, quiet, unpaired, unreached, mixed; } window;
+typedef struct { double tsc, ns, cycles, event, level, rate, grain; int steady, quiet, unpaired, unreached, mixed, is_short; } window;
 
 static void flush(variant_function own, pk_context *pk) {
     if (own)
@@ -136,8 +136,8 @@ static void calibrate_fence(void) {
     if (fence_cycles < 0) fence_cycles = 0;
 }
 
-/* Cycles that a pair of marks inside a region, and the readings around a window of one execution, add to what lies between
-   them; subtracted once all is calibrated. */
+/* Cycles that a pair of marks inside a region, and the readings around a window, add to what lies between them; subtracted
+   once all is calibrated. */
 static double marks_cycles, window_cycles;
 static int exact;
 
@@ -172,14 +172,16 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
         tsc = inside;
     }
     out->rate = cycles_a_tick(before, after);
-    out->readings = pk->marked ? (double)pk->marked / (double)steps : steps == 1;
+    /* Windows shorter than those that are made by default are few steps of the counter long. */
+    out->is_short = pk->marked || steps == 1 || tsc < 0.9 * TARGET_TICKS;
+    out->grain = pk->marked ? grain_of((double)pk->marked / (double)steps) : grain_of(1) / (double)steps;
     if (pk->marked) { /* the region marked a part of itself: its ticks count, and wall time in proportion */
         double inside = (double)pk->ticks - (double)pk->marked * ((double)clock_overhead + (exact ? marks_cycles / out->rate : 0));
         out->ns *= tsc > 0 ? inside / tsc : 0;
         tsc = inside;
-    } else if (steps == 1 && exact) {
+    } else if (exact && (steps == 1 || !fenced)) {
         tsc -= window_cycles / out->rate;
-        out->ns = tsc * tick_ns;
+        if (out->is_short) out->ns = tsc * tick_ns / (double)steps;
     }
     out->tsc = tsc / (double)steps;
     out->cycles = tsc * out->rate / (double)steps;
@@ -223,7 +225,7 @@ static const char *program_window_of(int (*program)(char **), int counter, windo
     out->tsc = one.ticks - one.pairs * program_cycles / (one.rate > 0 ? one.rate : 1);
     out->ns = one.ns - one.pairs * program_ns;
     out->cycles = one.cycles - one.pairs * program_cycles;
-    out->level = one.level, out->steady = one.steady, out->readings = one.pairs;
+    out->level = one.level, out->steady = one.steady, out->grain = grain_of(one.pairs), out->is_short = 1;
     out->rate = one.ticks > 0 ? one.cycles / one.ticks : one.rate;
     out->event = counter >= 0 ? one.event : 0.0 / 0.0;
     return fault;
@@ -279,7 +281,7 @@ static double cycles_of(const windows_of *all, double grain) {
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
     windows_of *used = quiet->n ? quiet : steady->n ? steady : any;
     int kept = used == any ? 0 : used->n, calm = used == quiet ? quiet->n : 0;
-    double grain = last->readings > 0 ? grain_of(last->readings) : 0;
+    double grain = last->grain;
     double cycles = kept ? cycles_of(used, grain) : 0.0 / 0.0;
     double event = kept ? tenth(used->event, kept) : 0.0 / 0.0;
     fprintf(answers, "run %.17g %.17g %.17g %.17g %d %d %d %.6g\n", above_nothing(about_tenth(used->tsc, used->n, grain)),
@@ -297,6 +299,7 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
     any.n = steady.n = quiet.n = 0;
     while (quiet.n < what->windows && tried < most) {
         window one = {0};
+        uint64_t begun = nanoseconds();
         if (what->program) {
             *fault = program_window_of(what->program, what->counter, &one);
         } else {
@@ -310,12 +313,11 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
                                          "timed; where the whole region is, leave them out (#if)";
         if (**fault) return tried;
         tried++;
-        double whole = one.ns * (double)pk->steps;
+        double whole = one.ns * (double)pk->steps, all = (double)(nanoseconds() - begun);
         /* Over milliseconds the clock rate changes and neighbours come and go: such a window is not timed again. */
-        if (whole > 2e6) {
-            most = what->windows;
-            if (whole * what->windows > LONGEST_RUN) most = LONGEST_RUN / whole < 1 ? 1 : (int)(LONGEST_RUN / whole);
-        }
+        if (whole > 2e6) most = what->windows;
+        /* What lies around what is timed, of a program all that its process takes, counts as well. */
+        if (all * most > LONGEST_RUN && all > 2e6) most = LONGEST_RUN / all < 1 ? 1 : (int)(LONGEST_RUN / all);
         *last = one;
         take(&any, &one);
         if (one.steady) {
@@ -351,11 +353,11 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
     if (!set_fences(fences, 1)) { fprintf(answers, "apart nan\n"); return; }
     calibrate_fence();
     fenced = 1;
-    window last;
+    window last = {0};
     windows_of_run(what, pk, &last, &fault);
     fenced = 0;
     set_fences(fences, 0);
-    fprintf(answers, "apart %.17g\n", cycles_of(quiet.n ? &quiet : &steady, 0));
+    fprintf(answers, "apart %.17g\n", cycles_of(quiet.n ? &quiet : &steady, last.grain));
 }
 
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
@@ -419,7 +421,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     fprintf(answers, "begin %s %ld %llu\n", variant, pk.steps, (unsigned long long)clock_overhead);
     if (program && !program_cycles && ready_window()) calibrate_program();
     if (!program && pk.marked && !marks_cycles) marks_cycles = beside_the_chain(known_marked, 50, marks_cycles);
-    if (!program && !pk.marked && pk.steps == 1 && !window_cycles) window_cycles = beside_the_chain(known_alone, 1, window_cycles);
+    if (!program && !pk.marked && !window_cycles) window_cycles = beside_the_chain(known_alone, 1, window_cycles);
     exact = 1;
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
@@ -431,7 +433,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
                                                       "nothing: repeat its work, and keep the compiler from removing it";
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
     }
-    if (one.readings > 0 && clock_step > 2)
+    if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
     if (counter < 0) answer_apart(&what, &pk, fences);
     double again = sentinel();

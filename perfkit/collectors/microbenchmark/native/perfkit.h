@@ -95,7 +95,7 @@ static inline const void *pk_this_thread(void) { /* the first word of a thread's
         pk->thread = pk_this_thread(), pk->begins++, pk->begun = pk_now(); \
     })
 #define PK_END \
-    (pk->ticks += pk_now() - pk->begun, pk->begun = 0, pk->marked++, pk->mixed |= pk->thread != pk_this_thread()) /* without a beginning: since the machine's start */
+    (pk->ticks += pk_now() - pk->begun, pk->mixed |= pk->begun && pk->thread != pk_this_thread(), pk->begun = 0, pk->marked++) /* without a beginning: since the machine's start */
 
 /* A figure of the kernel's own, e.g. the bytes it moved: becomes a column. */
 static inline __attribute__((unused)) void pk_report(pk_context *pk, const char *name, double value) {
