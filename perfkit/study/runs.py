@@ -202,8 +202,9 @@ class StudyRuns(Summarised):
         if not len(over):
             return ""
         return (
-            f"in {len(over)} of {len(rows)} settled rows a quiet pass took over {_STATES - 1:.0%} longer than the fastest,"
-            f" up to {over.max():.2g} times as long (cycles_low, cycles_high): their figure is that of the fastest state"
+            f"in {len(over)} of {len(rows)} settled rows a quiet pass took over {_STATES - 1:.0%} longer than the "
+            f"fastest, up to {over.max():.2g} times as long (cycles_low, cycles_high): their figure is that of the fastest "
+            "state"
         )
 
     def figures(self) -> pd.DataFrame:

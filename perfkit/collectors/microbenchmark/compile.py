@@ -207,7 +207,9 @@ def _asked_wrongly(message: str, study: Study) -> str:
         )
     if re.search(r"'pk' (undeclared|was not declared)|undeclared identifier 'pk'", message):
         if study.is_program:
-            return "\npk is a region's: a whole program marks what is timed by pk_start() and pk_stop(), and has no reports"
+            return (
+                "\npk is a region's: whole programs mark what is timed by pk_start() and pk_stop(), and report nothing"
+            )
         return (
             "\nPK_BEGIN, PK_END and PK_REPORT use the region's pk: give it to a function of yours that they stand in "
             "(a parameter `pk_context *pk`)"

@@ -805,8 +805,8 @@ PK_REGION { uint64_t x = carried; __asm__ volatile(REPEAT(N, "imulq %0, %0") : "
 @pytest.mark.parametrize("steps", [4, 10, 40, None])
 @pytest.mark.parametrize("metric", ["cycles", "tsc"])
 def test_windows_of_few_executions_hold_the_truth_and_are_told(steps, metric):
-    """What lies around a window was subtracted of one execution alone, and the clock's steps were in no interval: settled
-    rows were off by 7 %, and ticks had an interval without width."""
+    """What lies around a window was subtracted of one execution alone, and the clock's steps were in no interval: rows
+    that settled were off by 7 %, and ticks had an interval without width."""
     study = Study(LINKED, {"N": [20, 22, 23, 25, 30]}, steps=steps, policy={"metric": metric})
     table = Microbenchmark(jobs=1).collect(study).table
     settled = table[table["settled"].astype(bool)]

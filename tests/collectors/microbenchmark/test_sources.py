@@ -477,5 +477,5 @@ def test_marks_outside_of_a_region_are_told_what_they_need(tmp_path, compiler):
     assert "a parameter `pk_context *pk`" in said(helper.replace("HANDED", "void").replace("GIVEN", ""))
     assert not said(helper.replace("HANDED", "pk_context *pk").replace("GIVEN", "pk"))
     program = '#include "perfkit.h"\nint main() { PK_REPORT("a", 1); return 0; }'
-    assert "a whole program marks what is timed by pk_start()" in said(program)
+    assert "whole programs mark what is timed by pk_start()" in said(program)
     assert "pk_context" not in said("PK_REGION { other = 1; }")
