@@ -203,8 +203,8 @@ class StudyRuns(Summarised):
             return ""
         return (
             f"in {len(over)} of {len(rows)} settled rows a quiet pass took over {_STATES - 1:.0%} longer than the "
-            f"fastest, up to {over.max():.2g} times as long (cycles_low, cycles_high): their figure is that of the fastest "
-            "state"
+            f"fastest, up to {over.max():.2g} times as long (cycles_low, cycles_high): their figure is that of the "
+            "fastest state"
         )
 
     def figures(self) -> pd.DataFrame:
