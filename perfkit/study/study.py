@@ -42,8 +42,9 @@ RESERVED = frozenset(
     ("configuration", "compiler", "flags", "threads", "status", "settled", "attempts", "message", "tsc", "ns", "cycles",
      "spread", "steps", "host", "processor", "low", "high", "tsc_low", "tsc_high", "ns_low", "ns_high",
      "cycles_low", "cycles_high", "cycles_error", "cycles_apart", "passes", "quiet", "predicted", "predicted_low",
-     "predicted_high", "LAST_CACHE", "CPUS")
+     "predicted_high", "repetitions", "kind", "LAST_CACHE", "CPUS")
 )  # fmt: skip
+_OF_ASSEMBLY = ("INSTRUCTIONS", "ORDER")
 HOST_FACTS = ("LAST_CACHE", "CPUS")
 """Names that expressions may use for the host: bytes of its last cache, and processors that may be used."""
 # Strings (raw ones first), characters (no digit separators) and comments of C and C++, whichever begins first.
@@ -266,6 +267,10 @@ class Study(Strict):
         for name, values in self.dimensions.items():
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.lower().startswith("pk_") or name in RESERVED:
                 raise ValueError(f"{name!r} cannot name a dimension: it is no C macro name, or it is taken")
+            if self.assembly is not None and name in _OF_ASSEMBLY:
+                raise ValueError(
+                    f"{name!r} cannot name a dimension: in assembly mode perfkit says in it what was timed"
+                )
             if isinstance(values, tuple) and not values:
                 raise ValueError(f"the dimension {name} has no values")
             if isinstance(values, tuple) and len(set(values)) < len(values):
@@ -276,7 +281,7 @@ class Study(Strict):
                 _only_known(Expression(values), [*known, *HOST_FACTS], f"the dimension {name}")
             known.append(name)
         if self.assembly is not None:
-            known += ["INSTRUCTIONS", "ORDER"]
+            known += _OF_ASSEMBLY
             for line in (*self.assembly.instructions, *self.assembly.init):
                 _fill(line, dict.fromkeys(known, "0"))
         for text in (*self.sources, *self.arguments):
@@ -447,10 +452,10 @@ class Study(Strict):
             fixed: dict[str, Any] = {"compiler": name, "flags": flags, "threads": threads}
             for values in _points(list(axes.items()), {**self.host, **fixed}, checks, listed):
                 mine = {key: value for key, value in values.items() if key not in fixed and key not in HOST_FACTS}
-                if "ORDER" in mine:
-                    mine["INSTRUCTIONS"] = mine["ORDER"].count(",") + 1
-                elif self.assembly is not None:
-                    mine["INSTRUCTIONS"] = len(self.assembly.instructions)
+                if self.assembly is not None:
+                    order = mine.get("ORDER")
+                    every = len(self.assembly.instructions)
+                    mine["INSTRUCTIONS"] = every if order is None else order.count(",") + 1
                 yield Configuration(values=mine, **fixed)
 
     def count(self, limit: int = CALM) -> int:

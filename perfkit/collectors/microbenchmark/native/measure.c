@@ -329,6 +329,7 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
 }
 /* Of a name that one execution reports twice, with two values, a row would keep one: which is no one's choice. */
 static const char *twice_reported(const pk_context *pk) {
+    if (*pk->lost) return NULL; /* names that were cut may be alike: that is told instead */
     for (int i = 0; i < pk->reports && i < PK_REPORTS; i++)
         for (int j = 0; j < i; j++)
             if (!strcmp(pk->report[i].name, pk->report[j].name) && memcmp(&pk->report[i].value, &pk->report[j].value, sizeof(double)))
