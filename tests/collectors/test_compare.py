@@ -11,7 +11,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.host import compare as module
-from perfkit.collectors.host.compare import by_process, compare
+from perfkit.collectors.host.compare import _calls, _disturbed, by_process, compare
 from perfkit.collectors.host.comparison import KernelComparison
 from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, judge
 from perfkit.collectors.host.measuring import build_timer, loaded, pointer
@@ -117,6 +117,70 @@ def test_calls_that_overlap_are_told_and_can_be_kept_apart():
     assert (apart.alone, "overlap" in apart.summary()) == (None, False)
 
 
+@pytest.mark.parametrize(
+    ("cycles", "calls"),
+    [
+        ((30_018, 15), [1, 1334]),  # was 1334 of both: 40 million cycles, which are never left alone
+        ((15, 30_018), [1334, 1]),
+        ((2_900, 15), [7, 1334]),
+        ((3_000, 4_000), [7, 7]),  # of kernels that are alike, as many of both as the shorter needs
+        ((1_000, 4_000), [20, 20]),
+        ((100_000, 9_000_000), [1, 1]),
+    ],
+)
+def test_a_far_longer_kernel_is_called_less_often(cycles, calls):
+    assert _calls(np.array(cycles, dtype=float)) == calls
+
+
+@pytest.mark.measures
+def test_kernels_of_far_different_length_are_both_measured_right():
+    """Was 67,411 cycles (35,019 to 103,514 over the processes) for 30,018, and half a minute."""
+    long, short = chain(30_000), chain(100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        found, swapped = compare(long, short, processes=8), compare(short, long, processes=8)
+    assert (found.disturbed, found.calls >= 50, found.asked) == (False, True, 8)
+    assert (found.cycles[0], swapped.cycles[1]) == pytest.approx((30_000, 30_000), rel=0.02)
+    assert found.cycles[1] == pytest.approx(swapped.cycles[0], rel=0.2)
+    assert (1 + found.effect) * (1 + swapped.effect) == pytest.approx(1, rel=0.2)
+
+
+def uneven(a: float, b: float, processes: int = 12, rounds: int = 20):
+    """Samples of one call of a, interrupted nearly always and by as much again as it takes, and of b, which is not."""
+    random = np.random.default_rng(5)
+    cycles = np.array([a, b]) * np.ones((processes * rounds, 2))
+    late = random.random(len(cycles)) < 0.9
+    cycles[late, 0] *= 1 + random.uniform(0.1, 2, np.count_nonzero(late))
+    judged = judge(samples(cycles.reshape(-1), np.zeros(cycles.size, bool)), 3)
+    return judged, np.repeat(np.arange(processes), rounds)
+
+
+def test_of_calls_that_are_always_interrupted_the_interval_holds_the_truth_all_the_same():
+    """The median of such samples is far too high in every process, and the processes agree on that."""
+    given, one = uneven(40e6, 20_000.0), np.array([1, 1])
+    table, quiet = by_process(*given, one)
+    usual = comparison([1.0] * 6, table=table, quiet=quiet)
+    truth = 20_000 / 40e6 - 1
+    assert usual.interval[1] < truth
+    assert _disturbed(table, one) == 0
+    table, quiet = by_process(*given, one, lowest=0)
+    found = comparison([1.0] * 6, table=table, quiet=quiet, disturbed=True, names=("old", "new"))
+    assert found.interval[0] <= truth <= found.interval[1]
+    assert found.verdict == "faster"
+    assert "Something interrupts nearly every call of old, which is long" in found.summary()
+    for alike in ((40e6, 40e6), (40e6, 15e6), (20_000.0, 1e6), (20_000.0, 20_000.0)):
+        assert _disturbed(by_process(*uneven(*alike[::-1]), one)[0], one) is None, alike
+
+
+def test_processes_that_do_not_count_are_told():
+    assert (
+        "4 of 6 processes (the others had too few quiet rounds), 80 rounds" in comparison([1.0] * 4, asked=6).summary()
+    )
+    assert "(the others had too few steady rounds)" in comparison([1.0] * 4, asked=6, quiet=False).summary()
+    for asked in (4, 0):  # 0: a result of before it was kept
+        assert "\n4 processes, 80 rounds" in comparison([1.0] * 4, asked=asked).summary()
+
+
 def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_path):
     """A loop over more than two once called what lay behind: a crash of the measuring process in one of three runs."""
     source = "static long calls; void set_up(void) { calls++; } long work(void) { return calls; }"
@@ -134,7 +198,7 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
         work,
         integers,
         floats,
-        ctypes.c_long(1),
+        (ctypes.c_long * 2)(1, 1),
         ctypes.c_long(1),
         pointer(order),
         pointer(out),

@@ -220,17 +220,22 @@ def test_a_core_that_is_never_quiet_is_said_to_be_so():
     assert low == high == 20_000
 
 
+def measuring(monkeypatch, ticks) -> None:
+    """Let the measuring process find these ticks, each of one call."""
+    pairs, none = np.tile([CHAIN, 3 * CHAIN], (100, 1)), np.zeros((0, 7), dtype=np.int64)
+    found = {"pairs": pairs, "calls": 1, "ticks": ticks, "process": np.zeros(len(ticks), int), "alone": none}
+    found |= {"fences": np.tile(readings(6 * CHAIN, 100 * 2 * 130, 6 * CHAIN), (15, 1)).astype(np.int64), "known": 40}
+    monkeypatch.setattr("perfkit.collectors.host.true_cycles.in_measuring_process", lambda *_: found)
+
+
 def test_a_figure_beside_a_busy_thread_is_no_result_without_a_warning(monkeypatch):
     ticks = beside_a_neighbour(1.0, 0.45, 1.9, 0.252)
-    monkeypatch.setattr("perfkit.collectors.host.true_cycles._run", lambda *_: (3, 1, ticks, np.zeros(400, int)))
+    measuring(monkeypatch, ticks)
     with pytest.warns(PerfkitWarning, match="100% of the samples of latency-add ran beside a busy thread"):
         found = true_cycles(corpus_kernel("latency-add", "scalar"))
     assert (found.quiet, found.busy, found.busy_share) == (False, 400, 1.0)
     assert found.interval[0] < 20_000 < 30_000 < found.interval[1]
-    monkeypatch.setattr(
-        "perfkit.collectors.host.true_cycles._run",
-        lambda *_: (3, 1, beside_a_neighbour(0.31, 0.45, 1.9, 0.252), np.zeros(400, int)),
-    )
+    measuring(monkeypatch, beside_a_neighbour(0.31, 0.45, 1.9, 0.252))
     found = true_cycles(corpus_kernel("latency-add", "scalar"))
     assert found.quiet
     assert found.busy_share == pytest.approx(0.31)
@@ -369,6 +374,38 @@ def test_a_call_as_long_as_the_pauses_between_interrupts_may_be_as_fast_as_its_f
     assert long.settled
 
 
+def test_calls_that_overlap_are_told():
+    """100 dependent multiplications take 300 cycles, and 191 from call to call: nothing said which of them it was."""
+    result = TrueCycles("k", np.full(30, 191.0), 30, 0, 68, 0.1, 1.0, 3, "", quiet=True, alone=301.0)
+    assert "(throughput): a call alone takes some 301 cycles (give or take 6); apart=True" in result.summary()
+    for alone in (None, 193.0, 197.0, 150.0):  # not known, or no more than what is known of a fence
+        assert "overlap" not in dataclasses.replace(result, alone=alone).summary()
+    apart = dataclasses.replace(result, alone=None, apart=True)
+    assert "Each call began when the one before had ended (latency)." in apart.summary()
+
+
+@pytest.mark.measures
+def test_a_short_call_is_measured_in_a_row_and_apart():
+    source = r"""unsigned long work(void) { unsigned long x = 1;
+        __asm__ volatile(".rept 100\n\timul %0, %0\n\t.endr" : "+r"(x) : : "cc"); return x; }"""
+    kernel = compile_kernel(source, "work", flags="-O2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        row, apart = true_cycles(kernel), true_cycles(kernel, apart=True)
+    known = 100 * row.link
+    assert row.cycles < 0.9 * known
+    assert row.alone == pytest.approx(known, rel=0.05)
+    assert "Calls overlap" in row.summary()
+    assert apart.cycles == pytest.approx(known, rel=0.05)
+    assert (apart.apart, apart.alone, row.apart) == (True, None, False)
+
+
+@pytest.mark.measures
+def test_calls_that_cannot_overlap_are_not_said_to():
+    long = cycles_per_link("add %1, %0")
+    assert "overlap" not in long.summary()
+
+
 def test_results_are_kept(tmp_path):
     result = TrueCycles("k", np.arange(9.0), 10, 1, 2, 0.1, 1.25, 3, "a host")
     back = TrueCycles.load(result.save(tmp_path / "cycles.npz"))
@@ -376,6 +413,8 @@ def test_results_are_kept(tmp_path):
     assert back.process is None
     several = dataclasses.replace(result, process=np.arange(9) // 3)
     assert TrueCycles.load(several.save(tmp_path / "several.npz")).by_process.tolist() == several.by_process.tolist()
+    alone = TrueCycles.load(dataclasses.replace(result, alone=9.5, apart=True).save(tmp_path / "alone.npz"))
+    assert (alone.alone, alone.apart) == (9.5, True)
     assert back.to_frame().equals(result.to_frame())
     assert back.host == "a host"
 
@@ -414,6 +453,6 @@ def test_mistakes_are_told():
 
 def test_a_machine_that_never_stays_quiet_is_refused(monkeypatch):
     chaos = np.tile(readings(CHAIN, 10_000, 2 * CHAIN), (400, 1)).astype(np.int64)
-    monkeypatch.setattr("perfkit.collectors.host.true_cycles._run", lambda *_: (3, 1, chaos, np.zeros(400, int)))
+    measuring(monkeypatch, chaos)
     with pytest.raises(UnavailableError, match="400 of 400 repetitions were rejected"):
         true_cycles(corpus_kernel("latency-add", "scalar"), calls=1)

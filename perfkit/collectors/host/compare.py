@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.code import processor as processor_name
-from perfkit.collectors.host.comparison import ALONE, KernelComparison
+from perfkit.collectors.host.comparison import KernelComparison
 from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles, rough_cycles
 from perfkit.collectors.host.machine_state import now
 from perfkit.collectors.host.measuring import (
@@ -29,12 +29,15 @@ from perfkit.collectors.host.measuring import (
     build_timer,
     calls_per_sample,
     described,
+    fence_cycles,
+    fenced_calls,
     in_measuring_process,
     in_own_place,
     loaded,
     pointer,
     started,
 )
+from perfkit.collectors.host.true_cycles import ALONE
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
 
 if TYPE_CHECKING:
@@ -44,8 +47,9 @@ if TYPE_CHECKING:
 
 _TRIAL = 15  # rounds that say how many calls make one sample
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
-_FENCE_CALLS = 100  # calls that a fence is known from
 _PROCESSES = 6  # that must give a figure
+_ALIKE = 4  # times as long as the other kernel, up to which one is called as often in a sample
+_LONG = 2e6  # cycles of a sample: interrupts and other programs meet nearly every one that is longer
 
 
 _BUSY = (
@@ -142,12 +146,15 @@ def compare(
         (folder / "turn").write_bytes(bytes(1))
         found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
     link = link_cycles(found["pairs"])
-    ticks, process, calls = found["ticks"], found["process"], int(found["calls"])
-    fence = _fence_cycles(found["fences"].reshape(-1, 7), link, int(found["known"]))
+    ticks, process, calls = found["ticks"], found["process"], found["calls"]
+    fence = fence_cycles(found, link)
     alone = by_process(judge(found["alone"].reshape(-1, 7), link), found["alone_process"], calls, fence, fewest=2)[0]
     grain = _grain(float(found["step"]), ticks)
     judged = judge(ticks.reshape(-1, 7), link)
     table, quiet = by_process(judged, process, calls, fence if apart else 0.0, grain=grain)
+    longer = _disturbed(table, calls) if len(table) else None
+    if longer is not None:
+        table, quiet = by_process(judged, process, calls, fence if apart else 0.0, lowest=longer)
     if len(table) < _PROCESSES:
         raise UnavailableError(
             f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: this machine is too busy, or its "
@@ -160,13 +167,15 @@ def compare(
         confidence=confidence,
         least=least,
         quiet=quiet,
-        calls=calls,
+        calls=int(calls.max()),
         apart=apart,
         alone=_alone(alone),
         called=(_call(a, arguments), _call(b, arguments)),
         host=processor_name(),
         date=now(),
         grain=grain,
+        asked=processes,
+        disturbed=longer is not None,
     )
     if not quiet:
         warnings.warn(_BUSY.format(result.busy_share), PerfkitWarning, stacklevel=2)
@@ -178,10 +187,20 @@ def _grain(step: float, ticks: NDArray[np.int64]) -> float:
     return 2 * step / max(float(np.median(ticks[..., 3])), 1.0) if step > 2 and ticks.size else 0.0
 
 
-def _fence_cycles(samples: NDArray[np.int64], link: int, known: int) -> float:
-    """Return what a fence and a call add to the latency of a function, from one of `known` multiplications in a row."""
-    cycles = judge(samples, link, tolerance=np.inf).cycles / _FENCE_CALLS
-    return max(float(np.nanmedian(cycles)) - known * link, 0.0) if np.isfinite(cycles).any() else 0.0
+def _disturbed(table: "pd.DataFrame", calls: NDArray[np.int64]) -> int | None:
+    """Return which kernel's samples (0: a) last so long that nearly all are interrupted, where the other's do not."""
+    each = table[["cycles_a", "cycles_b"]].median().to_numpy() * calls
+    return int(each.argmax()) if each.max() > max(_LONG, _ALIKE * each.min()) else None
+
+
+def _calls(cycles: NDArray[np.float64]) -> list[int]:
+    """Return how many calls of a and of b, which take so many cycles, make a sample.
+
+    As many of both as the shorter one needs, so that nothing but the kernels differs. A kernel that takes more than
+    `_ALIKE` times as long is called less often: its samples would last milliseconds, which something interrupts.
+    """
+    shorter = float(cycles.min())
+    return [calls_per_sample(shorter if each <= _ALIKE * shorter else float(each)) for each in cycles]
 
 
 def _alone(table: "pd.DataFrame") -> tuple[float, float] | None:
@@ -191,10 +210,11 @@ def _alone(table: "pd.DataFrame") -> tuple[float, float] | None:
 def by_process(
     judged: Judged,
     process: NDArray[np.int64],
-    calls: int,
+    calls: int | NDArray[np.int64],
     fence: float = 0.0,
     fewest: int = _FEWEST,
     grain: float = 0.0,
+    lowest: int | None = None,
 ) -> tuple["pd.DataFrame", bool]:
     """Return one row per process that has enough rounds, and whether only quiet rounds count.
 
@@ -205,13 +225,15 @@ def by_process(
     process : (rounds,) int64
         Which process each round was made in.
     calls
-        Calls timed as one.
+        Calls timed as one, of both or of each.
     fence
         Cycles that what keeps calls apart added to each.
     fewest
         Rounds that a process needs.
     grain
         By how much the counter's steps may move a ratio: the figures are means of what lies so near the median.
+    lowest
+        A kernel (0: a) whose figures are those of its lowest round, as nearly all are interrupted.
     """
     pd = of_extra("pandas")
 
@@ -224,12 +246,14 @@ def by_process(
         for quiet, counts in ((True, still & mine), (False, steady & mine)):
             if np.count_nonzero(counts) < fewest:
                 continue
+            a, b = (one.min() if k == lowest else _middle(one, grain) for k, one in enumerate(cycles[counts].T))
+            ratio = _middle(cycles[counts, 1] / cycles[counts, 0], grain) if lowest is None else b / a
             rows[quiet].append(
                 {
                     "process": int(number),
-                    "cycles_a": _middle(cycles[counts, 0], grain),
-                    "cycles_b": _middle(cycles[counts, 1], grain),
-                    "ratio": _middle(cycles[counts, 1] / cycles[counts, 0], grain),
+                    "cycles_a": float(a),
+                    "cycles_b": float(b),
+                    "ratio": float(ratio),
                     "rounds": int(np.count_nonzero(counts)),
                     "busy": int(np.count_nonzero(awake & steady & mine)),
                     "rejected": int(np.count_nonzero(~steady & mine)),
@@ -306,22 +330,21 @@ def _measure(argument: str) -> None:
     timer, pairs, link = started(spec)
     parts: dict[str, list[NDArray[np.int64]]] = {"ticks": [], "alone": []}
     numbers: dict[str, list[NDArray[np.int64]]] = {"ticks": [], "alone": []}
-    fences = np.zeros((15, 7), dtype=np.int64)
     timer.perfkit_step.restype = ctypes.c_double
-    known = timer.perfkit_fence(ctypes.c_long(_FENCE_CALLS), ctypes.c_long(len(fences)), pointer(fences))
+    fenced = fenced_calls(timer)
     spec["calls"] = None
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
         found = in_own_place(
             timer, number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy"
         )
-        spec["calls"] = int(found[0, 0, 0])
+        spec["calls"] = found[0, :, 0].tolist()
         alone = int(found[0, 0, 1])
         for name, rows in (("alone", found[1 : 1 + alone]), ("ticks", found[1 + alone :])):
             parts[name].append(rows)
             numbers[name].append(np.full(len(rows), number))
     none = {"ticks": np.zeros((0, 2, 7), dtype=np.int64), "process": np.zeros(0, dtype=np.int64)}
     np.savez(
-        spec["output"], pairs=pairs, calls=spec["calls"] or 1, fences=fences, known=known, step=timer.perfkit_step(),
+        spec["output"], pairs=pairs, calls=spec["calls"] or [1, 1], step=timer.perfkit_step(), **fenced,
         ticks=np.concatenate([none["ticks"], *parts["ticks"]]), alone=np.concatenate([none["ticks"], *parts["alone"]]),
         process=np.concatenate([none["process"], *numbers["ticks"]]),
         alone_process=np.concatenate([none["process"], *numbers["alone"]]),
@@ -331,8 +354,8 @@ def _measure(argument: str) -> None:
 def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
     """Return the rounds of one process, (rounds, 2, 7), after those of calls alone, and these after a row of numbers.
 
-    The numbers: how many calls are timed as one, and how many rounds are of calls alone (none where all are, or where a
-    sample is one call anyway).
+    The numbers: how many calls of a and of b are timed as one, and how many rounds are of calls alone (none where all
+    are, or where a sample is one call anyway).
     """
     import time
 
@@ -347,12 +370,12 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     labels = np.array([1, 2][::swap], dtype=np.uint8)
     turn = np.memmap(spec["turn"], dtype=np.uint8, mode="r+", shape=(1,))
 
-    def sampler(calls: int, rounds: int, apart: bool = spec["apart"]) -> NDArray[np.int64]:
-        return _rounds(timer, sides, random, calls, rounds, apart, (labels, turn))[:, ::swap]
+    def sampler(calls: list[int], rounds: int, apart: bool = spec["apart"]) -> NDArray[np.int64]:
+        return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn))[:, ::swap]
 
     if spec["calls"] is None:
-        tried = rough_cycles(sampler(1, _TRIAL).reshape(-1, 7), link)
-        spec["calls"] = calls_per_sample(float(np.median(tried.reshape(-1, 2), axis=0).min()))
+        tried = rough_cycles(sampler([1, 1], _TRIAL).reshape(-1, 7), link)
+        spec["calls"] = _calls(np.median(tried.reshape(-1, 2), axis=0))
     until = time.monotonic() + spec["patience"] / spec["processes"]
     found = sampler(spec["calls"], spec["rounds"])
     while time.monotonic() < until:
@@ -361,8 +384,9 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
             break
         time.sleep(0.01)
         found = np.concatenate([found, sampler(spec["calls"], spec["rounds"])])
-    alone = sampler(spec["calls"], ALONE, apart=True) if spec["calls"] > 1 and not spec["apart"] else found[:0]
-    numbers = np.full((1, 2, 7), spec["calls"])
+    alone = sampler(spec["calls"], ALONE, apart=True) if max(spec["calls"]) > 1 and not spec["apart"] else found[:0]
+    numbers = np.zeros((1, 2, 7), dtype=np.int64)
+    numbers[0, :, 0] = spec["calls"]
     numbers[0, 0, 1] = len(alone)
     return np.concatenate([numbers, alone, found])
 
@@ -371,7 +395,7 @@ def _rounds(
     timer: ctypes.CDLL,
     sides: Sequence[Callee],
     random: np.random.Generator,
-    calls: int,
+    calls: list[int],
     rounds: int,
     apart: bool,
     turns: tuple[NDArray[np.uint8], NDArray[np.uint8]],
@@ -388,7 +412,7 @@ def _rounds(
         both([side.function for side in sides]),
         both([side.integers for side in sides]),
         both([side.floats for side in sides]),
-        ctypes.c_long(calls),
+        (ctypes.c_long * 2)(*calls),
         ctypes.c_long(rounds),
         pointer(order),
         pointer(out),

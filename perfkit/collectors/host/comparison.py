@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from perfkit.collectors.host.true_cycles import ALONE, CLOCK, FENCE
 from perfkit.files import replaced
 from perfkit.results import Kind, Tabled, draw, drawn
 
@@ -18,8 +19,6 @@ Verdict = Literal["slower", "faster", "same", "undecided"]
 
 
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
-_FENCE = 6  # cycles to which it is known what keeps calls apart
-ALONE = 4  # rounds per process of calls that are kept apart, where those that are compared may overlap
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +42,7 @@ class KernelComparison(Tabled):
     quiet
         Whether only quiet rounds count; if not, too few were, and the effect is one beside a busy thread.
     calls
-        Calls timed as one.
+        Calls timed as one; of a kernel that takes more than four times as long as the other, fewer.
     host
         Where this was measured.
     apart
@@ -57,6 +56,11 @@ class KernelComparison(Tabled):
         When this was measured; empty in results of before it was kept.
     grain
         By how much the steps of the time stamp counter may move the ratio of two readings, relative.
+    asked
+        Processes that were started; 0 in results of before it was kept. Those with too few rounds are not in `table`.
+    disturbed
+        Whether one kernel takes so much longer that something interrupts nearly every sample of it, and not of the
+        other: `table` holds its lowest round of each process then, and `interval` is the range of the processes.
 
     Examples
     --------
@@ -78,6 +82,8 @@ class KernelComparison(Tabled):
     called: tuple[str, str] = ("", "")
     date: str = ""
     grain: float = 0.0
+    asked: int = 0
+    disturbed: bool = False
 
     _rows: ClassVar[str] = "table"
 
@@ -106,11 +112,14 @@ class KernelComparison(Tabled):
         """Confidence interval of the effect: Student's t over the processes, of the logarithms of their ratios.
 
         No narrower than what the counter's steps leave open, were all processes to read the same by chance: the error
-        of readings that begin anywhere in a step, over all rounds.
+        of readings that begin anywhere in a step, over all rounds. Of a kernel that is `disturbed`, which makes all
+        ratios err to one side, the range of the processes, and what the clock itself may be off.
         """
         from scipy.stats import t
 
         logs = np.log(self.table["ratio"].to_numpy())
+        if self.disturbed:
+            return float(np.expm1(logs.min() - CLOCK)), float(np.expm1(logs.max() + CLOCK))
         steps = self.grain / np.sqrt(8 * max(float(self.table["rounds"].sum()), 1.0))  # half a step, of a and of b
         error = max(logs.std(ddof=1) / np.sqrt(len(logs)), steps)
         half = t.ppf((1 + self.confidence) / 2, len(logs) - 1) * error
@@ -201,24 +210,30 @@ class KernelComparison(Tabled):
         lines = [
             f"{verdict} ({low:+.2%} to {high:+.2%} with {self.confidence:.0%} confidence; measured).",
             f"{a}: {took[0]}; {b}: {took[1]}.",
-            f"{len(self.table)} processes, {int(self.table['rounds'].sum())} rounds; {beside}.",
+            f"{self._counted}, {int(self.table['rounds'].sum())} rounds; {beside}.",
         ]
+        if self.disturbed:
+            longer = a if self.cycles[0] > self.cycles[1] else b
+            lines.append(
+                f"Something interrupts nearly every call of {longer}, which is long: its figure is the lowest of "
+                "each process, and the interval is the range of the processes."
+            )
         if any(self.called):
             same = self.called[0] == self.called[1]
             each = self.called[0] if same else f"{self.called[0]} of {a}, {self.called[1]} of {b}"
             lines.append(f"Called: {each}.")
         if self.alone is not None and any(
-            one - cycles > max(_FENCE, self._overlap_told * cycles)
+            one - cycles > max(FENCE, self._overlap_told * cycles)
             for one, cycles in zip(self.alone, self.cycles, strict=True)
         ):
             one, other = self.alone
             lines.append(
                 f"Calls overlap, so this is throughput: a call alone takes some {one:,.0f} and {other:,.0f} cycles "
-                f"({other / one - 1:+.1%}; from {ALONE} rounds per process, give or take {_FENCE} cycles); --apart "
+                f"({other / one - 1:+.1%}; from {ALONE} rounds per process, give or take {FENCE} cycles); --apart "
                 "(apart=True) compares those."
             )
-        if self.apart and min(self.cycles) < 20 * _FENCE:
-            lines.append(f"What keeps the calls apart is subtracted, give or take {_FENCE} cycles.")
+        if self.apart and min(self.cycles) < 20 * FENCE:
+            lines.append(f"What keeps the calls apart is subtracted, give or take {FENCE} cycles.")
         if not self.quiet:
             lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
         if self.spread > _SPREAD:
@@ -234,6 +249,16 @@ class KernelComparison(Tabled):
     def _overlap_told(self) -> float:
         """Share of a call above which it is told that calls overlap: where it may change the effect."""
         return min(max(abs(self.effect), self.least), 0.05)
+
+    @property
+    def _counted(self) -> str:
+        """Say how many processes count, and why not all."""
+        counted = len(self.table)
+        if self.asked <= counted:
+            return f"{counted} processes"
+        return (
+            f"{counted} of {self.asked} processes (the others had too few {'quiet' if self.quiet else 'steady'} rounds)"
+        )
 
     def _range(self, column: str) -> str:
         """Say between which values the processes lie, where they differ by more than a twentieth."""

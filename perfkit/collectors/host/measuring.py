@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.collectors.host.cycle_clock import link_cycles
+from perfkit.collectors.host.cycle_clock import judge, link_cycles
 from perfkit.errors import DataError, SettingError, UnavailableError
 from perfkit.workers.started import module_path
 
@@ -32,6 +32,7 @@ _INTEGERS, _FLOATS = 6, 8  # argument registers
 _LINE = 64  # bytes
 _SAID = 77  # exit status of a process that says why it ended
 _TRIES = 9  # to find the cycles of a multiplication
+_FENCE_CALLS = 100  # calls that a fence is known from
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,20 @@ def _ending(code: int) -> str:
 def calls_per_sample(cycles: float) -> int:
     """Return how many calls that take this long are timed as one sample (`SHORTEST`)."""
     return max(1, int(np.ceil(SHORTEST / max(cycles, 1.0))))
+
+
+def fenced_calls(timer: ctypes.CDLL) -> dict[str, Any]:
+    """Return samples of calls that fences keep apart, and the multiplications in each call, for `fence_cycles`."""
+    fences = np.zeros((15, 7), dtype=np.int64)
+    known = timer.perfkit_fence(ctypes.c_long(_FENCE_CALLS), ctypes.c_long(len(fences)), pointer(fences))
+    return {"fences": fences, "known": known}
+
+
+def fence_cycles(found: dict[str, NDArray[Any]], link: int) -> float:
+    """Return what a fence and a call add to the latency of a function, from `fenced_calls`."""
+    cycles = judge(found["fences"].reshape(-1, 7), link, tolerance=np.inf).cycles / _FENCE_CALLS
+    known = int(found["known"]) * link
+    return max(float(np.nanmedian(cycles)) - known, 0.0) if np.isfinite(cycles).any() else 0.0
 
 
 def pointer(array: NDArray[Any]) -> ctypes.c_void_p:

@@ -37,17 +37,17 @@ static void sample(const pk_clock *clock, function f, const long *i, const doubl
 }
 
 void perfkit_time(function f, const long *i, const double *d, long calls, long repetitions, uint64_t (*out)[7],
-                  void (*setup)(void)) {
+                  void (*setup)(void), long apart) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
     uint64_t warm[7];
     if (setup) setup();
-    for (long r = -3; r < repetitions; r++) sample(&clock, f, i, d, calls, 0, r < 0 ? warm : out[r]); /* three to warm up */
+    for (long r = -3; r < repetitions; r++) sample(&clock, f, i, d, calls, (int)apart, r < 0 ? warm : out[r]); /* three to warm up */
 }
 
-/* Two kernels in turns: in each round both are sampled, in the order that the round's number says (0: the first kernel
+/* Two kernels in turns, each with its own number of calls: in each round both are sampled, in the order that the round's number says (0: the first kernel
    first). An untimed call before each sample brings back what the other kernel evicted. `turn_of` says for others to read whose
    turn it is, by the kernel's label; 0: nobody's. */
-void perfkit_pairs(const function *f, const long *const *i, const double *const *d, long calls, long rounds,
+void perfkit_pairs(const function *f, const long *const *i, const double *const *d, const long *calls, long rounds,
                    const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void), long apart,
                    const unsigned char *labels, volatile unsigned char *turn_of) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
@@ -61,7 +61,7 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
             int k = r < 0 ? turn : turn ^ order[r];
             *turn_of = labels[k];
             sample(&clock, f[k], i[k], d[k], 1, 0, warm);
-            sample(&clock, f[k], i[k], d[k], calls, (int)apart, r < 0 ? warm : out[r][k]);
+            sample(&clock, f[k], i[k], d[k], calls[k], (int)apart, r < 0 ? warm : out[r][k]);
         }
     *turn_of = 0;
 }

@@ -17,7 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,8 @@ from perfkit.collectors.host.measuring import (
     build_timer,
     calls_per_sample,
     described,
+    fence_cycles,
+    fenced_calls,
     in_measuring_process,
     in_own_place,
     loaded,
@@ -64,6 +66,11 @@ CLOCK = 0.003
 """By how much the clock itself may be off: chains of 30,000 to 1,500,000 known cycles were measured 0.1 to 0.25 % too
 low on a Zen 5 whose counter advances in steps."""
 _APART = 0.10  # of the quoted cycles: a longer interval determines them no more
+ALONE = 4
+"""Samples per process of calls that are kept apart, where those that are measured may overlap."""
+FENCE = 6
+"""Cycles to which it is known what keeps calls apart."""
+_OVERLAP = 0.02  # of a call's cycles: more than this is told
 _ARRAYS = ("samples", "process")
 
 
@@ -97,6 +104,12 @@ class TrueCycles(Summarised):
     quiet : bool, optional
         Whether the samples are those of a quiet core. If not, ``cycles`` holds what the kernel took beside a busy
         thread, and ``interval`` reaches down to half of it. None in files of before this was judged.
+    apart : bool
+        Whether each call began when the one before had ended (latency). Otherwise calls in a row may overlap, and
+        ``cycles`` are those from call to call (throughput).
+    alone : float, optional
+        Cycles of a call that so began, give or take `FENCE`, where those that were measured may overlap; None if they
+        are apart, if one call is as long as a sample has to be, or in files of before it was measured.
     """
 
     kernel: str
@@ -111,6 +124,8 @@ class TrueCycles(Summarised):
     busy: int = 0
     quiet: bool | None = None
     process: NDArray[np.int64] | None = None
+    apart: bool = False
+    alone: float | None = None
 
     @property
     def by_process(self) -> NDArray[np.float64]:
@@ -169,18 +184,24 @@ class TrueCycles(Summarised):
         low, high = self.interval
         quiet = {True: "quiet core", False: "BESIDE A BUSY THREAD", None: "neighbours not judged"}[self.quiet]
         apart = "" if self.settled or self.quiet is False else "; THE PROCESSES DIFFER: take the interval"
-        return "\n".join(
-            [
-                (
-                    f"{self.kernel}: {self.cycles:,.2f} cycles per call, measured on {self.host} "
-                    f"({low:,.2f} to {high:,.2f} with 95 % probability; {quiet}{apart})"
-                ),
-                (
-                    f"{len(self.samples)} of {self.repetitions} repetitions count, {self.rejected} rejected, "
-                    f"{self.busy} beside a busy thread; {self.calls} calls timed as one"
-                ),
-            ]
-        )
+        lines = [
+            (
+                f"{self.kernel}: {self.cycles:,.2f} cycles per call, measured on {self.host} "
+                f"({low:,.2f} to {high:,.2f} with 95 % probability; {quiet}{apart})"
+            ),
+            (
+                f"{len(self.samples)} of {self.repetitions} repetitions count, {self.rejected} rejected, "
+                f"{self.busy} beside a busy thread; {self.calls} calls timed as one"
+            ),
+        ]
+        if self.alone is not None and self.alone - self.cycles > max(FENCE, _OVERLAP * self.cycles):
+            lines.append(
+                f"Calls overlap, so these are the cycles from call to call (throughput): a call alone takes some "
+                f"{self.alone:,.0f} cycles (give or take {FENCE}); apart=True measures that."
+            )
+        if self.apart:
+            lines.append("Each call began when the one before had ended (latency).")
+        return "\n".join(lines)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the distribution of the samples with the quoted quantile; return the axes."""
@@ -191,7 +212,7 @@ class TrueCycles(Summarised):
         return self.cycles / iterations
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row: kernel, cycles, their interval, spread, kept, rejected, busy, quiet, calls, ticks per cycle."""
+        """One row: kernel, cycles and their interval, spread, what counts, calls, ticks per cycle, apart, alone."""
         pd = of_extra("pandas")
 
         low, high = self.interval
@@ -208,6 +229,8 @@ class TrueCycles(Summarised):
                 "quiet": [self.quiet],
                 "calls": [self.calls],
                 "ticks_per_cycle": [self.ticks_per_cycle],
+                "apart": [self.apart],
+                "alone": [self.alone],
             }
         )
 
@@ -239,11 +262,13 @@ def true_cycles(
     timeout: float = 120.0,
     patience: float = 10.0,
     processes: int = 5,
+    apart: bool = False,
 ) -> TrueCycles:
     """Measure a kernel's core cycles with the time stamp counter.
 
     A sample is many calls without a pause, which overlap on an out-of-order core: of a kernel of up to a few hundred
-    cycles these are the cycles from call to call (throughput), fewer than one call alone takes (latency).
+    cycles these are the cycles from call to call (throughput), fewer than one call alone takes (latency). The result
+    says then what a call alone takes; `apart` measures that.
 
     Parameters
     ----------
@@ -270,6 +295,9 @@ def true_cycles(
         Seconds to wait for a quiet core.
     processes : int
         Processes to measure in, one after another, each with the kernel at other addresses. Their median is quoted.
+    apart : bool
+        Whether each call is to begin when the one before has ended. What keeps them apart is subtracted, give or take
+        `FENCE` cycles.
 
     Warns
     -----
@@ -311,15 +339,33 @@ def true_cycles(
             "tolerance": tolerance,
             "patience": patience,
             "processes": processes,
+            "apart": apart,
         }
-        link, calls, ticks, process = _run(specification, timeout)
-    return _result(kernel.name, judge(ticks, link, tolerance), process, calls, quantile, link)
+        found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
+    link, calls = link_cycles(found["pairs"]), int(found["calls"])
+    fence = fence_cycles(found, link)
+    judged = judge(found["ticks"], link, tolerance)
+    result = _result(kernel.name, judged, found["process"], calls, quantile, link, fence if apart else None)
+    alone = judge(found["alone"], link, tolerance, judged.width)
+    counts = alone.quiet if result.quiet else alone.quiet | alone.busy
+    if not counts.any():
+        return result
+    return replace(result, alone=max(float(np.quantile(alone.cycles[counts], quantile)) / calls - fence, 1.0))
 
 
 def _result(
-    name: str, judged: Judged, process: NDArray[np.int64], calls: int, quantile: float, link: int
+    name: str,
+    judged: Judged,
+    process: NDArray[np.int64],
+    calls: int,
+    quantile: float,
+    link: int,
+    fence: float | None = None,
 ) -> TrueCycles:
-    """Make the result of judged samples, refuse if there are hardly any, and warn of what makes it uncertain."""
+    """Make the result of judged samples, refuse if there are hardly any, and warn of what makes it uncertain.
+
+    Where calls were kept apart, a fence took so many cycles of each.
+    """
     repetitions, rejected, least = len(judged.cycles), judged.rejected, max(5, len(judged.cycles) // 50)
     if repetitions - rejected < least:
         raise UnavailableError(
@@ -327,9 +373,10 @@ def _result(
             "too often, to measure; try again on a quiet one, or raise repetitions"
         )
     counted, quiet = judged.counted(min(least, 20))
+    taken = judged.cycles[counted] / calls
     result = TrueCycles(
         kernel=name,
-        samples=judged.cycles[counted] / calls,
+        samples=taken if fence is None else np.maximum(taken - fence, 1.0),
         process=process[counted],
         repetitions=repetitions,
         rejected=rejected,
@@ -340,6 +387,7 @@ def _result(
         host=_host(),
         busy=int(np.count_nonzero(judged.busy)),
         quiet=quiet,
+        apart=fence is not None,
     )
     problem = ""
     if not quiet:
@@ -369,33 +417,34 @@ def _check(repetitions: int, calls: int | None, quantile: float, tolerance: floa
         raise SettingError(f"tolerance must be positive, found {tolerance}")
 
 
-def _run(specification: dict[str, Any], timeout: float) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
-    """Return a multiplication's cycles, the calls timed as one, and each sample's ticks (see `judge`) and process."""
-    found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
-    return link_cycles(found["pairs"]), int(found["calls"]), found["ticks"], found["process"]
-
-
 def _measure(argument: str) -> None:
     """Be the measuring process: start one process after another that loads the kernel and samples it."""
     spec = json.loads(argument)
     timer, pairs, link = started(spec)
     ticks, process = [np.zeros((0, 7), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    alone, fenced = ticks.copy(), fenced_calls(timer)
     calls = spec["calls"] or 1
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
 
         def work(number: int = number) -> NDArray[np.int64]:
             callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"], [number])
-            found, calls = _sample(partial(_times, timer, callee), link, spec)
-            return np.concatenate([np.full((1, 7), calls), found])
+            found, calls = _sample(partial(_times, timer, callee, spec["apart"]), link, spec)
+            apart = _times(timer, callee, True, ALONE, calls) if calls > 1 and not spec["apart"] else found[:0]
+            return np.concatenate([[[calls, len(apart), 0, 0, 0, 0, 0]], apart, found])
 
         found = in_own_place(timer, number, work, f"{spec['output']}.{number}.npy")
         spec["calls"] = calls = int(found[0, 0])  # the first process says how many calls are timed as one
-        ticks.append(found[1:])
-        process.append(np.full(len(found) - 1, number))
-    np.savez(spec["output"], pairs=pairs, ticks=np.concatenate(ticks), process=np.concatenate(process), calls=calls)
+        apart = 1 + int(found[0, 1])
+        alone.append(found[1:apart])
+        ticks.append(found[apart:])
+        process.append(np.full(len(found) - apart, number))
+    np.savez(
+        spec["output"], pairs=pairs, ticks=np.concatenate(ticks), process=np.concatenate(process), calls=calls,
+        alone=np.concatenate(alone), **fenced,
+    )  # fmt: skip
 
 
-def _times(timer: ctypes.CDLL, callee: Callee, repetitions: int, calls: int) -> NDArray[np.int64]:
+def _times(timer: ctypes.CDLL, callee: Callee, apart: bool, repetitions: int, calls: int) -> NDArray[np.int64]:
     ticks = np.zeros((repetitions, 7), dtype=np.int64)
     timer.perfkit_time(
         callee.function,
@@ -405,6 +454,7 @@ def _times(timer: ctypes.CDLL, callee: Callee, repetitions: int, calls: int) -> 
         ctypes.c_long(repetitions),
         pointer(ticks),
         callee.setup,
+        ctypes.c_long(apart),
     )
     return ticks
 
