@@ -286,11 +286,13 @@ class StudyRuns(Summarised):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        if _NESTED in self.table.columns:  # of a folder, or a DataFrame, that no study's check has seen
+            raise DataError(f"a column named {_NESTED!r} cannot be saved: the file has its own; rename yours")
         nested: dict[str, list[dict[str, Any]]] = {key: [] for key in self.table.index}
         for one in self.raw.to_dict("records"):
             nested[one.pop("key")].append(one)
         whole = pa.Table.from_pandas(self.table.reset_index(), preserve_index=False)
-        whole = whole.append_column("repetitions", pa.array(list(nested.values()), type=_nested_type()))
+        whole = whole.append_column(_NESTED, pa.array(list(nested.values()), type=_nested_type()))
         about = {"dimensions": self.dimensions, "metadata": self.metadata}
         whole = whole.replace_schema_metadata({**(whole.schema.metadata or {}), _MARK: json.dumps(about).encode()})
         with replaced(path) as temporary:
@@ -319,8 +321,8 @@ class StudyRuns(Summarised):
             raise FormatError(f"{path} is a parquet file, but no study's table: pandas.read_parquet reads it")
         parsed = json_object(about, path, "a study's table")
         check_fields(parsed, {"dimensions": list, "metadata": dict}, path, "a study's table")
-        nested = whole.column("repetitions").to_pylist()
-        table = whole.drop_columns(["repetitions"]).to_pandas().set_index("configuration")
+        nested = whole.column(_NESTED).to_pylist()
+        table = whole.drop_columns([_NESTED]).to_pandas().set_index("configuration")
         lacking = [name for name in ("status", *parsed["dimensions"]) if name not in table.columns]
         if lacking:
             raise FormatError(f"{path}: a study's table without {listed(lacking)} among its columns")
@@ -364,6 +366,7 @@ def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
 
 
 _MARK = b"perfkit.study"
+_NESTED = "repetitions"
 _UNITS = {"cycles": "core cycles", "tsc": "TSC ticks", "ns": "nanoseconds"}
 # How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
 _OVERLAP, _FENCE = 1.05, 6
@@ -453,7 +456,8 @@ def _row(record: Mapping[str, Any], metric: str) -> dict[str, Any]:
         for given, value in record.get(group, {}).items():
             name = given.replace("-", "_")  # so that expressions can use it
             if name in row:
-                raise DataError(f"the kernel's report {name!r} would overwrite a column: name it otherwise")
+                whose = {"events": "event", "reports": "report", "static": "static column"}[group]
+                raise DataError(f"the kernel's {whose} {name!r} would overwrite a column: name that column otherwise")
             row[name] = math.nan if value is None else float(value)
     return row
 

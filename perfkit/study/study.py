@@ -45,6 +45,12 @@ RESERVED = frozenset(
      "predicted_high", "repetitions", "kind", "LAST_CACHE", "CPUS")
 )  # fmt: skip
 _OF_ASSEMBLY = ("INSTRUCTIONS", "ORDER")
+_STATIC = {  # what is known of their names beforehand
+    "mix": {"static_instructions"},
+    "mca": {"mca_cycles", "mca_block_rthroughput", "mca_ipc", "mca_uops_per_cycle"},
+    "vectorization": {"vectorized_loops", "vectorized_bytes"},
+    "osaca": {"osaca_cycles", "osaca_throughput", "osaca_dependency"},
+}
 HOST_FACTS = ("LAST_CACHE", "CPUS")
 """Names that expressions may use for the host: bytes of its last cache, and processors that may be used."""
 # Strings (raw ones first), characters (no digit separators) and comments of C and C++, whichever begins first.
@@ -271,6 +277,8 @@ class Study(Strict):
                 raise ValueError(
                     f"{name!r} cannot name a dimension: in assembly mode perfkit says in it what was timed"
                 )
+            if name in self._asked:
+                raise ValueError(f"{name!r} cannot name a dimension: the study's events or static add that column")
             if isinstance(values, tuple) and not values:
                 raise ValueError(f"the dimension {name} has no values")
             if isinstance(values, tuple) and len(set(values)) < len(values):
@@ -299,13 +307,18 @@ class Study(Strict):
         if isinstance(self.memory, str):
             _only_known(Expression(self.memory), known, "memory")
         for name, text in self.derive.items():
-            if name in RESERVED or name in self.dimensions:
+            if name in RESERVED or name in self.dimensions or name in self._asked:
                 raise ValueError(
                     f"derive: {name!r} is a column that is measured or varied, which it would overwrite: name it "
                     "otherwise"
                 )
             Expression(text)
         return self
+
+    @property
+    def _asked(self) -> set[str]:
+        """Columns that `events` and `static` add."""
+        return {event.replace("-", "_") for event in self.events}.union(*(_STATIC[one] for one in self.static))
 
     # -- reading and writing ---------------------------------------------------------------------------------------
 

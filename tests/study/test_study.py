@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import FormatError, SettingError
+import perfkit as pk
+from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.study.study import RESERVED, Assembly, Range, Study
 
 KERNEL = "PK_REGION { PK_KEEP(step); }"
@@ -291,3 +292,33 @@ def test_columns_that_written_tables_add_name_nothing_of_the_users(name):
     with pytest.raises(SettingError, match=f"derive: '{name}' is a column"):
         Study("PK_REGION { }", {"N": [1]}, derive={name: "N"})
     assert name in RESERVED  # which reports are checked against
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ({"events": ["branches"]}, "branches"),
+        ({"events": ["branch-misses"]}, "branch_misses"),
+        ({"static": ["mca"]}, "mca_cycles"),
+        ({"static": ["mix", "osaca"]}, "osaca_cycles"),
+    ],
+)
+def test_columns_that_events_and_static_add_name_nothing_else(asked, name):
+    """The table was refused after all rows were measured, and blamed a report of the kernel."""
+    with pytest.raises(SettingError, match=f"'{name}' cannot name a dimension: the study's events or static"):
+        Study("PK_REGION { }", {name: [1]}, **asked)
+    with pytest.raises(SettingError, match=f"derive: '{name}' is a column"):
+        Study("PK_REGION { }", {"N": [1]}, derive={name: "N"}, **asked)
+    Study("PK_REGION { }", {name: [1]})
+    Study("PK_REGION { }", {"N": [1]}, derive={f"{name}_ratio": "N"}, **asked)
+
+
+def test_a_table_that_could_not_be_read_again_is_not_written(tmp_path):
+    """A folder of before `repetitions` was taken: it was written, and the file refused as damaged."""
+    found = pk.datasets.load("studies/fma")
+    table = found.table.assign(repetitions=1)
+    with pytest.raises(DataError, match="a column named 'repetitions' cannot be saved"):
+        pk.StudyRuns(table, found.raw, found.dimensions, found.metadata).to_parquet(tmp_path / "x.parquet")
+    assert list(tmp_path.iterdir()) == []
+    kept = pk.StudyRuns(found.table.assign(times=1), found.raw, found.dimensions, found.metadata)
+    assert pk.StudyRuns.load(kept.save(tmp_path / "x.parquet")).table.equals(kept.table)
