@@ -241,7 +241,7 @@ def plot_importance(importance: "Importance", ax: Any = None) -> Any:
 
     frame = importance.to_frame().iloc[::-1]
     if ax is None:
-        _, ax = plt.subplots(figsize=(7, 0.9 + 0.5 * len(frame)), layout="constrained")
+        _, ax = plt.subplots(figsize=(7, 1.4 + 0.5 * len(frame)), layout="constrained")
     places = np.arange(len(frame))
     ax.barh(places + 0.19, frame["mdi"], 0.36, color="#3b4cc0", label="mean decrease in impurity")
     ax.barh(
@@ -258,6 +258,7 @@ def plot_importance(importance: "Importance", ax: Any = None) -> Any:
         ax.set_xlim(0, 1)
         ax.text(0.5, 0.5, "no feature tells anything about it", ha="center", va="center", transform=ax.transAxes)
     else:
+        ax.set_ylim(-1.5, len(frame) - 0.5)  # a place for the legend of its own, below the last feature's bars
         ax.legend(fontsize=8, frameon=False, loc="lower right")
     return ax
 

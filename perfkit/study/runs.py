@@ -137,7 +137,11 @@ class StudyRuns(Summarised):
 
     def remarks(self) -> list[str]:
         """Say what a reader of the figures has to know: what compilers left, overlaps, fences, clocks, two states."""
-        return [told for told in (*self.told(), self.overlap(), self.fence(), self.drift(), self.states()) if told]
+        return [
+            told
+            for told in (*self.told(), self.overlap(), self.fence(), self.drift(), self.states(), self.single())
+            if told
+        ]
 
     def told(self) -> list[str]:
         """Say what is to be known of measured rows, each with the number of rows it holds for."""
@@ -189,6 +193,19 @@ class StudyRuns(Summarised):
         return (
             f"in {agree} of {len(rows)} rows that never settled ({self.metric}) the {_UNITS[other]} did: {why}. "
             f"policy: {{metric: {other}}} settles by those"
+        )
+
+    def single(self) -> str:
+        """Say in how many settled rows nothing says how far another pass would differ; "" where in none."""
+        if "passes" not in self.table:
+            return ""
+        rows = self.ok[self.ok["settled"].astype(bool)]
+        alone = int((rows["passes"] == 1).sum())
+        if not alone:
+            return ""
+        return (
+            f"in {alone} of {len(rows)} settled rows one pass was enough, as the policy says: nothing tells how far "
+            "another would differ, and the columns of its interval (cycles_low, cycles_high) are empty"
         )
 
     def states(self) -> str:

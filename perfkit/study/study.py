@@ -101,7 +101,8 @@ class Study(Strict):
     threads : sequence of int
         OpenMP threads (1: no OpenMP needed).
     affinity : sequence of int
-        The CPUs to pin to, in order; empty: the first ones this process may use.
+        The CPUs to pin to, in order; empty: those that this process may use, the last one first, as the first serves
+        most interrupts.
     memory : int or str
         Bytes of aligned, already touched memory that the kernel finds in ``pk->memory``, e.g. ``"16 MiB"``, or an
         expression of the dimensions.

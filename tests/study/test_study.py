@@ -322,3 +322,13 @@ def test_a_table_that_could_not_be_read_again_is_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
     kept = pk.StudyRuns(found.table.assign(times=1), found.raw, found.dimensions, found.metadata)
     assert pk.StudyRuns.load(kept.save(tmp_path / "x.parquet")).table.equals(kept.table)
+
+
+@pytest.mark.parametrize(("passes", "settled", "told"), [(1, True, True), (2, True, False), (1, False, False)])
+def test_rows_of_one_pass_are_told_to_have_no_interval(passes, settled, told):
+    """All rows were "settled", without an interval or a word."""
+    found = pk.datasets.load("studies/fma")
+    table = found.table.assign(passes=passes, settled=settled)
+    said = pk.StudyRuns(table, found.raw, found.dimensions, found.metadata).summary()
+    assert ("settled rows one pass was enough, as the policy says" in said) == told
+    assert "one pass" not in found.summary()  # measured before passes were counted

@@ -629,6 +629,7 @@ def shortened(text: str) -> str:
     """Return the first error lines of a compiler's output, each once; an assembler's without its temporary file."""
     told = list(dict.fromkeys(re.sub(r"^\S*/cc\w+\.s:(\d+: )?", "", line) for line in text.splitlines()))
     important = [line for line in told if re.search("error|undefined|cannot find|multiple definition", line.lower())]
-    if len(important) > 1:  # what the linker's driver adds after the linker's own words
-        important = [line for line in important if not line.startswith("collect2: error")]
+    driver = "collect2: error"  # what the linker's driver adds after the linker's own words
+    if len(told) > 1:
+        told, important = ([line for line in lines if not line.startswith(driver)] for lines in (told, important))
     return "\n".join(line[:300] for line in (important or told)[:6]).strip()

@@ -34,7 +34,7 @@ _STARVED = ("SIGSEGV", "SIGBUS", "SIGABRT")
 _HINTS = {
     "SIGXFSZ": "it wrote a file larger than the study's `limits` allow",
     "SIGSEGV": "an access outside of its memory",
-    "SIGILL": "an instruction that this processor does not have",
+    "SIGILL": "an instruction that this processor does not have, or a trap where the compiler saw undefined behaviour",
     "SIGFPE": "a division by zero, or a quotient too large for its register: set the operands first",
 }
 _MOVES_ON = (

@@ -167,6 +167,16 @@ def test_a_complaint_that_is_repeated_for_every_copy_is_told_once_without_its_te
     assert shortened(told) == "Error: no such instruction: `foo %xmm0'"
 
 
+def test_the_linkers_own_words_are_told_rather_than_its_drivers():
+    """Was "collect2: error: ld returned 1 exit status" alone, of a study with -static."""
+    why = "/usr/bin/ld: crtbeginT.o: relocation R_X86_64_32 against hidden symbol `__TMC_END__' can not be used\n"
+    driver = "collect2: error: ld returned 1 exit status"
+    assert shortened(why + driver) == why.strip()
+    assert shortened(driver) == driver
+    undefined = "/usr/bin/ld: k.c: undefined reference to `f'"
+    assert shortened(f"/usr/bin/ld: k.o: in function `g':\n{undefined}\n{driver}") == undefined
+
+
 def test_words_of_the_flags_that_are_no_options_are_named():
     """`;` and what follows are files to a compiler: the row says which is missing, and nothing runs them."""
     study = Study(
