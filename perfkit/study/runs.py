@@ -299,7 +299,13 @@ class StudyRuns(Summarised):
         return type(self)(table, self.raw[self.raw["key"].isin(table.index)], self.dimensions, self.metadata)
 
     def save(self, path: str | Path) -> Path:
-        """Write everything to one parquet file: the raw repetitions are nested in their configuration's row."""
+        """Write everything to one parquet file: the raw repetitions are nested in their configuration's row.
+
+        Raises
+        ------
+        DataError
+            A column of the table is named as the file's own.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 

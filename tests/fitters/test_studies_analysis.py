@@ -464,3 +464,28 @@ def test_rows_that_a_study_did_not_measure_are_counted_from_its_folder_too(tmp_p
     again = type(whole).load(whole.save(tmp_path / "out"))
     assert again.about_rows == told
     assert pk.Analysis(**settings).run(runs).about_rows == ()
+
+
+@pytest.mark.parametrize("features", [2, 6])
+def test_the_legend_of_importances_hides_no_bar(features):
+    """It lay over the last feature's bars, as long as the first one's."""
+    from matplotlib.figure import Figure
+
+    from perfkit.plots.studies import plot_importance
+
+    equal = pd.DataFrame(
+        {"mdi": np.ones(features), "permutation": np.ones(features), "permutation_spread": 0.2},
+        index=[f"feature {k}" for k in range(features)],
+    )
+
+    class Result:
+        target, score, spread, caveat = "t", 1.0, 0.0, ""
+
+        def to_frame(self):
+            return equal
+
+    figure = Figure(figsize=(7, 1.4 + 0.5 * features), layout="constrained")
+    axes = plot_importance(Result(), figure.subplots())
+    figure.canvas.draw()
+    legend = axes.get_legend().get_window_extent()
+    assert not any(legend.overlaps(bar.get_window_extent()) for bar in axes.patches)
