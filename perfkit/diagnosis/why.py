@@ -1096,7 +1096,7 @@ def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) ->
     files: dict[str, ElfFile | None] = {}
     where = place(times.returned - 1, mapped_code(times.maps), files)
     elf = opened(where.path, files)
-    symbol = elf.holds(where.address) if elf is not None else None
+    symbol = elf.function_at(where.address) if elf is not None else None
     if symbol is None:
         return None
     path = str(Path(where.path).resolve())
@@ -1110,7 +1110,7 @@ def _called_at(hot: HotFunction, times: CallTimes, program: Path) -> str:
     path = Path(where.path)
     if not path.is_file() or path.resolve() != program.resolve():
         return ""
-    symbol = ElfFile(path).holds(where.address)
+    symbol = ElfFile(path).function_at(where.address)
     file, line = places_of(path, [where.address]).get(where.address, ("", 0))
     at = f"{Path(file).name}:{line}" if line else f"{where.address:#x}"
     by = f" in {brief(named_as(symbol.name))}" if symbol is not None else ""

@@ -9,8 +9,9 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors import Tracer
-from perfkit.collectors.profile.hot import HotFunction, is_openmp
-from perfkit.collectors.profile.sampled import Target
+from perfkit.collectors.profile import perf
+from perfkit.collectors.profile.hot import HotFunction, is_openmp, profile
+from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
@@ -158,6 +159,20 @@ def test_calls_before_an_exception_are_explained():
     assert answer.function == "check"
     assert answer.result.trace.provenance.complete
     assert "throwing and catching" in answer.first
+
+
+def test_samples_in_the_part_that_the_compiler_moved_away_are_the_functions(monkeypatch):
+    """Under load a sample or two in the code that throws, and none in the rest, made that "the function"."""
+    program = throwing().resolve()
+    elf = ElfFile(program)
+    moved, whole = (elf.functions[name] for name in ("_Z5checkd.cold", "_Z5checkd"))
+    assert elf.holds(moved.address).name == moved.name
+    assert elf.function_at(moved.address).name == whole.name
+    places = {(CodePlace(str(program), moved.address + 1), 7, 7): 3, (CodePlace(str(program), whole.address), 7, 7): 1}
+    monkeypatch.setattr(perf, "sample", lambda *_: Sampled("by hand", places, 2.0))
+    found = profile(Target(program, ()))
+    assert [(each.symbol, each.samples) for each in found.functions] == [("_Z5checkd", 4)]
+    assert pk.why(program, "_Z5checkd").symbol == "_Z5checkd"
 
 
 def test_a_program_reads_its_options_and_prints_as_it_does_by_itself():
