@@ -874,7 +874,7 @@ class _Inquiry:
         at = int(np.argmin(sums))
         best = whole[at]
         pages = len(np.unique(trace.addresses[trace.addresses != NO_ACCESS] >> np.uint64(12)))
-        faults = min(float(pages), part * best.faults * calls.count / max(len(best.ticks), 1))
+        faults = min(float(pages), part * best.faults_in(calls.skip, calls.count))
         middle_run = float(np.median(sums))
         mine = best.cycles[calls.skip : last]
         are_brief = 0 < seconds[at] < _SLICE and len(mine) >= _SEVERAL  # longer ones may all be interrupted alike
@@ -1152,7 +1152,7 @@ def _part_of_time(found: Profile | None, trace: Trace, measured: Measured | None
     samples = _hits(found, trace)[1]
     if samples < _SAMPLES:
         return 1.0
-    return min(1.0, run.calls * measured.cycles / measured.calls / (samples * each))
+    return min(1.0, run.calls * measured.cycles / measured.part / measured.calls / (samples * each))
 
 
 def _cycles_of_a_sample(found: Profile | None, run: CallTimes) -> float:
