@@ -247,6 +247,8 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if keys["count"] not in values:
         raise FormatError(f"{report.file}: expected numbers in the column {grid.names[keys['count']]}; it holds text")
     table = pd.DataFrame({k: values[i] for k, i in keys.items() if i in values})
+    if textual := [grid.names[i] for i in clocks if i not in values and i not in dates]:
+        report.note(f"columns named like clocks that hold no numbers, left out: {', '.join(textual)}")
     dated = next((i for i in (*clocks, keys.get("time", -1)) if i in dates), None)
     if dated is not None and not pair:
         report.note(f"column {grid.names[dated]} holds the date of each row; it is no event")

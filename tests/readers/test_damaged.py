@@ -88,6 +88,17 @@ def test_a_turned_table_of_one_run_is_read_whatever_its_heading(heading, tmp_pat
     assert found.loc[found["event"] == "branch-misses", "count"].tolist() == [5, 6]
 
 
+def test_a_beginning_that_is_no_number_is_told_and_tells_no_length(tmp_path):
+    path = tmp_path / "damaged.csv"
+    path.write_text(
+        '"Kernel_Name","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"\n'
+        '"k","GRBM_GUI_ACTIVE",3000.0,1000counted>,2000\n"k","SQ_INSTS_VALU",6000.0,1000counted>,2000\n'
+    )
+    found = pk.read_samples(path, errors="collect", time_event="GRBM_GUI_ACTIVE", work_event="SQ_INSTS_VALU")
+    assert found.table["seconds"].isna().all()
+    assert any("Start_Timestamp" in note for note in found.notes)
+
+
 def test_signs_that_look_like_digits_are_none(tmp_path):
     path = tmp_path / "damaged.csv"
     path.write_text(
