@@ -280,6 +280,23 @@ def test_spire_takes_the_users_model_and_labels_the_simulated_one(tmp_path):
     assert shipped["trust"] != "supported"
 
 
+@pytest.mark.parametrize(("cycles", "bounds"), [(150, False), (100, False), (250, True), (280, True)])
+def test_a_bound_below_what_was_reached_bounds_nothing(tmp_path, cycles, bounds):
+    """With 12 misses of L3 per 1000 instructions the simulated runs reached an IPC of 1.4."""
+    path = tmp_path / "vtune.csv"
+    event = "Hardware Event Count:"
+    path.write_text(
+        f"Function,{event}INST_RETIRED.ANY,{event}CPU_CLK_UNHALTED.THREAD,{event}MEM_LOAD_RETIRED.L3_MISS\n"
+        f"foo,300000000,{cycles}000000,3600000\nbar,300000000,{cycles}000000,3600000\n"
+    )
+    found = pk.explore(path)
+    spire = found.methods.set_index("method").loc["SPIRE"]
+    assert (spire["trust"] == "uncertain") == bounds
+    assert ("has the lowest bound" in found.headline) == bounds
+    if not bounds:
+        assert "was reached, more than the lowest bound (1.4" in spire["why"]
+
+
 def test_a_method_that_the_counts_do_not_support_says_so_and_nothing_else(tmp_path):
     tried = []
     pk.explore(dump(tmp_path, "run.csv", n=6, base=4.0), tried_out=tried)
