@@ -400,6 +400,41 @@ def test_the_picture_on_top_is_never_of_a_method_that_may_not_be_believed(tmp_pa
         assert "interval(s)" not in " ".join(found.quality)
 
 
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ("cycles,instructions,misses", "instructions per cycle"),
+        ("cpu-cycles,instructions:u,misses", "instructions:u per cpu-cycle"),
+        ("sm__cycles_elapsed.max,smsp__inst_executed.sum,misses", "smsp__inst_executed.sum per sm__cycles_elapsed.max"),
+    ],
+)
+def test_the_number_beside_the_picture_says_what_it_is_of(tmp_path, columns, told):
+    """It was called IPC whatever it was."""
+    path = tmp_path / "d.csv"
+    path.write_text(columns + "\n" + "".join(f"{1000 + 7 * i},{2000 + 3 * i},{10 + i % 4}\n" for i in range(20)))
+    time, work = columns.split(",")[:2]
+    tried = []
+    found = pk.explore(path, time_event=time, work_event=work, tried_out=tried)
+    assert of_exploration(found, tried).numbers[0] == ("1.9", told)
+
+
+def test_shares_of_slots_are_no_throughput(tmp_path):
+    """The page called the front end's share of toplev's slots an IPC."""
+    path = tmp_path / "toplev.csv"
+    shares = {"Frontend_Bound": 10, "Bad_Speculation": 5, "Backend_Bound": 50, "Retiring": 35}
+    rows = "".join(
+        f"{i}.0,,{name},{share + (i % 5) * (name == 'Frontend_Bound')},% Slots\n"
+        for i in range(1, 31)
+        for name, share in shares.items()
+    )
+    path.write_text("Timestamp,CPUs,Area,Value,Unit\n" + rows)
+    tried = []
+    found = pk.explore(path, tried_out=tried)
+    assert "lost to the back end" in found.headline
+    assert [what for _, what in of_exploration(found, tried).numbers] == ["intervals", "events"]
+    assert "phases" not in found.facts
+
+
 def test_dollar_signs_in_names_are_text_in_pictures(tmp_path):
     import matplotlib.pyplot as plt
 
