@@ -81,6 +81,8 @@ def read(content: Opened, report: Report, run: str) -> Dump:
 
 def _fields_of(line: str, separator: str) -> list[str]:
     """Split a line, but not within ``<not counted>`` where the separator is a space."""
+    if len(separator) == 3 and separator[0] == separator[-1] == '"':  # every field in quotes, as spreadsheets save them
+        line = line.strip().removeprefix('"').removesuffix('"')
     if " " not in separator:
         return line.lstrip(" ").split(separator)
     whole = line.lstrip(" ").replace("<not ", "<not\0")

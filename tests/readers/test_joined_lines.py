@@ -348,3 +348,42 @@ def test_an_event_that_a_region_of_papi_lacks_is_told(tmp_path):
     del regions[1]["PAPI_L2_TCM"]
     damaged = json.dumps({"threads": [{"id": "0", "regions": regions}]})
     assert "d.json: missing counts: PAPI_L2_TCM 1 of 3" in counts(tmp_path / "d.json", damaged)[1].notes
+
+
+@pytest.mark.parametrize("word", ["scaled", "raw", "unscaled", "corrected"])
+def test_scaled_counts_beside_others_are_refused(word, tmp_path):
+    header = f"run,cycles,cycles_{word},instructions,instructions_{word},misses\n"
+    text = header + "a,1000,2000,2000,4000,10\nb,1100,2300,2100,4300,12\n"
+    with pytest.raises(FormatError, match=f"cycles and cycles_{word} are two counts of one event"):
+        counts(tmp_path / "d.csv", text)
+
+
+@pytest.mark.parametrize(
+    ("columns", "event"),
+    [
+        ("cycles_scaled,instructions_scaled,misses_scaled", "misses_scaled"),
+        ("cycles,instructions,l2_scaled", "l2_scaled"),
+        ("cycles,instructions,l2_raw", "l2_raw"),
+        ("cycles,instructions,br_corrected", "br_corrected"),
+    ],
+)
+def test_other_columns_called_scaled_are_read(columns, event, tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text(f"{columns}\n1000,2000,10\n1100,2100,12\n1200,2250,11\n")
+    time, work, _ = columns.split(",")
+    assert event in pk.read_samples(path, time_event=time, work_event=work).events
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("timed", ["", "1.000100000"])
+def test_perfs_fields_in_quotes_are_read(separator, timed, tmp_path):
+    """Spreadsheets save them so."""
+    rows = [(str(v), "", e, "1000000", s, "", "") for e, v, s in (("cycles", 1000, "100.00"), ("misses", 30, "50.00"))]
+    rows.insert(1, ("2000", "", "instructions", "1000000", "100.00", "2.00", "insn per cycle"))
+    at = [timed] if timed else []
+    plain = "".join(separator.join([*at, *r]) + "\n" for r in rows)
+    quoted = "".join(separator.join(f'"{c}"' for c in [*at, *r]) + "\n" for r in rows)
+    for text in (plain, quoted):
+        found, samples = counts(tmp_path / "d.csv", text)
+        assert found == {"cycles": 1000, "instructions": 2000, "misses": 30}
+        assert samples.table.set_index("event")["running"]["misses"] == 0.5
