@@ -80,6 +80,7 @@ _WORTH = 0.01  # of the run: a function with less is not offered
 _ABOUT = 0.5  # of the time of the caller that has most: about as much, on a machine that others use
 _PART = 0.2  # of the time of `main`, from which a function that it calls is meant
 _COUNT_TO, _COUNTABLE = 2_000_000_000, 3e9  # instructions of a call that are counted, and cycles that it may take
+_ENDLESS = 100  # cycles per instruction that is recorded, from which a call is recorded where its samples are at once
 _HOTTER = 2  # times the program's own hottest function: a library's has more of the run, and who calls it is sought
 _TRIES = 3  # single calls that are tried, where exceptions leave them
 _THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
@@ -232,6 +233,7 @@ class _Inquiry:
         self.bare = False  # whether short calls are explained without the code that makes them
         self.others = 0  # calls that could not be recorded, for an exception leaves them
         self.crowded = False  # whether other threads than the first call the function, too
+        self.uncounted = False  # whether a part was recorded of a call whose instructions can be counted
         with self._stage("finding the hot function"):
             found = self._profile()
         hot, reason = self._function(found)
@@ -290,7 +292,7 @@ class _Inquiry:
                         "instructions was recorded alone; ask about the function that calls it (-f)"
                     )
             else:
-                calls, trace = self._recorded(hot, timed, found is None or few(found))
+                calls, trace = self._recorded(hot, timed, found)
                 overlaps = self._may_overlap(timed, trace, calls, core)
                 above = self._above(hot, reason, timed, found, core) if overlaps and not self.asked else None
                 if above is not None:
@@ -304,6 +306,9 @@ class _Inquiry:
             self.expected = self._after_what_ran(core, calls, trace)
         once, _ = self._measured(timed, calls, trace, why_not, core)
         self._answer_first(hot, _nearest(states, calls, once, self.expected)[0], once)
+        if self.uncounted:
+            with self._stage(f"counting the instructions of the call of {hot.name}, to compare with its time"):
+                self._count(hot, calls)
         if timed and self._whole(trace) is not None:
             with self._stage(f"timing the recorded calls of {hot.name} again"):
                 timed += self._again(hot, calls.skip + calls.count)
@@ -358,6 +363,7 @@ class _Inquiry:
         place, most = by_place.most_common(1)[0]
         cause, cycles = next(iter(cpi_by_cause(result).items()))
         taken = f"{measured.cycles:,.0f} cycles measured once" if measured else "nothing measured"
+        taken = "measured cycles come later" if self.uncounted else taken
         self.say(
             f"{hot.name}: {taken}, {result.cycles:,.0f} simulated; {most / max(result.ticks, 1):.0%} of these at "
             f"{place}, {cycles / result.cpi:.0%} for {cause}. What would help comes next."
@@ -530,7 +536,7 @@ class _Inquiry:
             above, reason, timed = self._caller_of(hot, reason, timed, found)
             if above is hot:
                 return None
-            calls, trace = self._recorded(above, timed, found is None or few(found))
+            calls, trace = self._recorded(above, timed, found)
             return above, reason, timed, calls, self._where_the_time_goes(found, above, trace, core)
         except (DataError, Refusal, UnavailableError) as error:
             self.longer, self.before, self.crowded = None, None, False
@@ -623,15 +629,20 @@ class _Inquiry:
                 runs.append(self._once(hot, calls))
         return runs
 
-    def _recorded(self, hot: HotFunction, timed: list[CallTimes], unsure: bool) -> tuple[Calls, Trace]:
+    def _recorded(self, hot: HotFunction, timed: list[CallTimes], found: Profile | None) -> tuple[Calls, Trace]:
         """Record whole calls, fewer where they are longer than there is room for.
 
         More of a longer call is recorded, but not simulated, where it was timed or no samples say where its time goes.
+        A single call that is far longer is recorded where its samples are at once, and counted after the first answer.
         """
         calls = Calls(0, 1)
         if timed and len(timed[0].ticks):
             cycles = timed[0].cycles
             calls = choose_calls(cycles, self.limit, most=_AHEAD)
+            endless = len(cycles) == 1 and cycles[0] > _ENDLESS * self.limit
+            if endless and (middle_part := self._from_the_middle(found, hot)) is not None:
+                self.uncounted = bool(cycles[0] < _COUNTABLE)
+                return calls, middle_part
         while True:
             try:
                 trace = self._tracer(hot, calls, self.limit)
@@ -644,6 +655,7 @@ class _Inquiry:
             calls = fewer(calls)
         if not timed and trace.provenance.complete:
             return self._more(hot, trace)
+        unsure = found is None or few(found)
         if not trace.provenance.complete and (unsure or (timed and len(timed[0].ticks) > calls.skip)):
             self.say(f"one call is more than {self.limit:,} instructions: counting them")
             # Where it was timed to its end, and can be counted to it in some seconds.
@@ -664,6 +676,13 @@ class _Inquiry:
                 typical=here / calls.count / middle(part) if middle(part) else 1.0,
             )
         return calls, trace
+
+    def _count(self, hot: HotFunction, calls: Calls) -> None:
+        """Count the instructions of a call of which a part is recorded, which tells the part's share of its time."""
+        try:
+            self.longer = self._tracer(hot, calls, self.limit, count_to=_COUNT_TO)
+        except (DataError, UnavailableError) as error:
+            self.unseen.append(f"how many instructions the call has: {error}")
 
     def _beside_exception(self, calls: Calls, timed: list[CallTimes], error: LeavingError) -> Calls:
         """Return other calls, where one of those that were to be recorded is left by an exception: fewer, then later.
@@ -714,7 +733,7 @@ class _Inquiry:
             The samples lie in code that the recording does not reach: it would explain something else.
         """
         inside = _seen(found, trace) if found is not None and not few(found) else None
-        if trace.provenance.complete:
+        if trace.provenance.complete or self.before is not None:  # whole, or recorded where its samples are
             return trace
         if (steady := self._steady(found, hot)) is not None:
             return steady
@@ -744,13 +763,17 @@ class _Inquiry:
     def _steady(self, found: Profile | None, hot: HotFunction) -> Trace | None:
         """Return a part from the middle of a call that is longer than what is simulated; None where none is known.
 
-        Of a call that was recorded whole its middle, if that runs what all of it runs. Of a longer one what runs when
-        half of the samples of its hottest code have been taken. What ran before the part is kept: it warms the caches.
+        Of a call that was recorded whole its middle, if that runs what all of it runs. What ran before the part is
+        kept: it warms the caches.
         """
         if self.longer is not None and self.longer.provenance.complete:
             parts = windows_of(self.longer, self.limit)
             part = self._part(self.longer, *parts[len(parts) // 2])
             return part if share_of(part, self.longer) is not None else None
+        return self._from_the_middle(found, hot)
+
+    def _from_the_middle(self, found: Profile | None, hot: HotFunction) -> Trace | None:
+        """Return a part of a long call that runs when half of the samples of its hottest code have been taken."""
         moment = math.nan if found is None or few(found) else _half_done(found, self.inner or hot)
         for after in (moment, moment / 2):  # the run may be shorter this time
             if not after > 0:
