@@ -233,6 +233,7 @@ class _Inquiry:
         self.bare = False  # whether short calls are explained without the code that makes them
         self.others = 0  # calls that could not be recorded, for an exception leaves them
         self.crowded = False  # whether other threads than the first call the function, too
+        self.left = 0  # recorded calls that were to be and are not, for a jump left one of them
         self.uncounted = False  # whether a part was recorded of a call whose instructions can be counted
         with self._stage("finding the hot function"):
             found = self._profile()
@@ -246,7 +247,8 @@ class _Inquiry:
             return self._explained(found, hot, reason)
         except LeavingError as error:
             throwing = _throwing(found, self.target.program)
-            raise DataError(". ".join(filter(None, (throwing, str(error))))) from error
+            where = f"The run: {found.summary()}" if found is not None else ""
+            raise DataError(". ".join(filter(None, (throwing, str(error), where)))) from error
         except NeverCalledError as error:
             if not hot.samples:
                 raise
@@ -649,6 +651,13 @@ class _Inquiry:
             except LeavingError as error:
                 calls = self._beside_exception(calls, timed, error)
                 continue
+            # What a jump leaves has not returned: the next calls are taken for calls within it, and not recorded.
+            begun = _entered(trace, hot)
+            if trace.provenance.complete and begun and begun < calls.count:
+                self.left = calls.count - begun
+                self.say(f"only {begun:,} of {calls.count:,} calls were recorded: recording fewer")
+                calls = fewer(calls) if begun > 1 else replace(calls, count=1)
+                continue
             if trace.provenance.complete or calls.count == 1:
                 break
             self.say(f"{calls.count:,} calls are more than {self.limit:,} instructions: recording fewer")
@@ -1017,6 +1026,11 @@ class _Inquiry:
                 f"calls like those that were recorded have about {part:.1%} of this function's time: a few that take "
                 "far longer have the most, and are not explained"
             )
+        if self.left:
+            yield (
+                "uncertain: its calls do not return one by one (longjmp, or an exit, leaves them), so that fewer are "
+                "recorded than begin, and what is measured of one lasts until another begins"
+            )
         held = rob / max(result.instructions, 1) * result.cycles
         if self.bare and (measured is None or held * measured.calls < SHORT * measured.cycles):  # else it says so
             yield (
@@ -1112,6 +1126,28 @@ def _nearest(
         return warm, cold, "calls came before, and it is near the measured time"  # empty ones may be nearer by chance
     taken, other = (cold, warm) if apart[0] < apart[1] else (warm, cold)
     return taken, other, why
+
+
+def _entered(trace: Trace, hot: HotFunction) -> int:
+    """Return how many calls of a function are in what was recorded of it, inner ones left out; 0 if that is not known.
+
+    The caller's code is not recorded: a call begins behind the last one's end, and an inner one behind what calls it.
+    """
+    symbol = ElfFile(hot.path).functions.get(hot.symbol)
+    if symbol is None:
+        return 0
+    code = trace.code
+    own = np.array([name == hot.symbol for name in code.function])
+    at = np.flatnonzero((trace.object_addresses() == np.uint64(symbol.address)) & own)
+    if not len(at):
+        return 0
+    entry, start = int(code.block[at[0]]), int(code.pc[at[0]])
+    last = code.block_start[1:] - 1
+    calls = np.array([code.text[k].startswith("call") for k in last])
+    leads = np.array([bool(re.match(rf"j.*\b0*{start:X}h$", code.text[k])) for k in last])
+    leads |= code.pc[last] + np.array([len(code.encoding[k]) for k in last], dtype=np.uint64) == start
+    before = trace.stream[np.flatnonzero(trace.stream[1:] == entry)]
+    return 1 + int(np.count_nonzero(~(calls | leads)[before]))
 
 
 def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:
