@@ -95,7 +95,7 @@ class Measured:
     subnormal : bool
         Whether arithmetic first met numbers below the normal range within a timed call (`CallTimes.subnormal`).
     faults : float
-        Page faults that fall to these calls, about: those of the run evenly, and at most one for each page they touch.
+        Page faults that fall to these calls, about (`CallTimes.faults_in`), and at most one for each page they touch.
     samples : int
         Where the recorded part is a loop that makes short calls: as many samples of the run are what `cycles` follows
         from, with the number of calls that the run made; `runs` is 0, and `high` twice the standard error above. 0

@@ -906,7 +906,7 @@ class _Inquiry:
         at = int(np.argmin(sums))
         best = whole[at]
         pages = len(np.unique(trace.addresses[trace.addresses != NO_ACCESS] >> np.uint64(12)))
-        faults = min(float(pages), part * best.faults * calls.count / max(len(best.ticks), 1))
+        faults = min(float(pages), part * best.faults_in(calls.skip, calls.count))
         middle_run = float(np.median(sums))
         mine = best.cycles[calls.skip : last]
         are_brief = 0 < seconds[at] < _SLICE and len(mine) >= _SEVERAL  # longer ones may all be interrupted alike
@@ -1155,7 +1155,7 @@ def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) ->
     files: dict[str, ElfFile | None] = {}
     where = place(times.returned - 1, mapped_code(times.maps), files)
     elf = opened(where.path, files)
-    symbol = elf.holds(where.address) if elf is not None else None
+    symbol = elf.function_at(where.address) if elf is not None else None
     if symbol is None:
         return None
     path = str(Path(where.path).resolve())
@@ -1169,7 +1169,7 @@ def _called_at(hot: HotFunction, times: CallTimes, program: Path) -> str:
     path = Path(where.path)
     if not path.is_file() or path.resolve() != program.resolve():
         return ""
-    symbol = ElfFile(path).holds(where.address)
+    symbol = ElfFile(path).function_at(where.address)
     file, line = places_of(path, [where.address]).get(where.address, ("", 0))
     at = f"{Path(file).name}:{line}" if line else f"{where.address:#x}"
     by = f" in {brief(named_as(symbol.name))}" if symbol is not None else ""
@@ -1211,7 +1211,7 @@ def _part_of_time(found: Profile | None, trace: Trace, measured: Measured | None
     samples = _hits(found, trace)[1]
     if samples < _SAMPLES:
         return 1.0
-    return min(1.0, run.calls * measured.cycles / measured.calls / (samples * each))
+    return min(1.0, run.calls * measured.cycles / measured.part / measured.calls / (samples * each))
 
 
 def _cycles_of_a_sample(found: Profile | None, run: CallTimes) -> float:

@@ -56,7 +56,7 @@ def functions(lines: list[str], report: Report) -> tuple[pd.DataFrame, dict[str,
     summary: list[int] | None = None
     function = ""
     for number, line in enumerate(lines, 1):
-        if line.strip() and not (line[:1].isdigit() and events):
+        if line.strip() and not (line[:1].isdecimal() and events):
             report.describes(number)
         key, colon, rest = line.partition(":")
         if colon and key in ("cmd", "desc", "events", "summary", "totals"):
@@ -71,9 +71,9 @@ def functions(lines: list[str], report: Report) -> tuple[pd.DataFrame, dict[str,
                 about["cmd"] = rest.strip()
         elif line.startswith("fn="):
             function = line[3:]
-        elif line[:1].isdigit() and events:
+        elif line[:1].isdecimal() and events:
             cells = line.split()[1:]
-            values = [0 if c == "." else int(c) for c in cells if c.isdigit() or c == "."]
+            values = [0 if c == "." else int(c) for c in cells if c.isdecimal() or c == "."]
             if len(values) != len(cells) or len(values) > len(events):
                 report.problem(number, line, f"expected a line number and up to {len(events)} counts")
                 continue

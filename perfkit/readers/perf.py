@@ -126,7 +126,7 @@ def _values(found: PerfRows, report: Report) -> np.ndarray:
     marked = [
         Token(r.value, r.line, not r.unit and not _UNIT_IN_NAME.match(r.event))
         for r in found.rows
-        if not r.value.isdigit() and r.value[0] != "<"
+        if not r.value.isdecimal() and r.value[0] != "<"
     ]
     style = settle(marked, report, decimal_sign=found.decimal_sign, two_decimals=found.text)
     if style.grouping or style.decimal != ".":

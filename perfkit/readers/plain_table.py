@@ -171,7 +171,7 @@ def _is_aligned(header: str, below: str) -> bool:
 def _has_row_names(header: str, below: str) -> bool:
     """Whether the rows below have a number before the columns that the header names, as pandas and R print it."""
     rows = [x.split() for x in below.splitlines()[:20] if x.strip() and not x.startswith("#")]
-    numbered = [r[0].strip('"').isdigit() for r in rows if len(r) == len(header.split()) + 1]
+    numbered = [r[0].strip('"').isdecimal() for r in rows if len(r) == len(header.split()) + 1]
     return bool(rows) and len(numbered) == len(rows) and all(numbered)
 
 
@@ -247,6 +247,8 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if keys["count"] not in values:
         raise FormatError(f"{report.file}: expected numbers in the column {grid.names[keys['count']]}; it holds text")
     table = pd.DataFrame({k: values[i] for k, i in keys.items() if i in values})
+    if textual := [grid.names[i] for i in clocks if i not in values and i not in dates]:
+        report.note(f"columns named like clocks that hold no numbers, left out: {', '.join(textual)}")
     dated = next((i for i in (*clocks, keys.get("time", -1)) if i in dates), None)
     if dated is not None and not pair:
         report.note(f"column {grid.names[dated]} holds the date of each row; it is no event")
@@ -383,7 +385,8 @@ def _note_ratios(events: pd.Series, report: Report) -> None:
 def _column_of_events(grid: Grid) -> int | None:
     """Return the column whose cells name events, time and work among them, each once; None where there is none."""
     for i, column in enumerate(grid.columns):
-        if is_number(column):
+        # A heading that is an event itself is the first row of perf's output that lost the signs of it, and no heading.
+        if is_number(column) or normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS):
             continue
         cells = [normalise(c) if c else "" for c in as_text(column)]
         known = {c for c in cells if c}

@@ -459,7 +459,5 @@ def test_multiplications_by_constants_are_shifts_and_additions(statement, cycles
 def test_sources_that_throw_are_refused_with_the_reason_and_the_ways_out(tmp_path, body):
     source = tmp_path / "throws.cpp"
     source.write_text(f"double f(const double *a, long n) {{ double s = 0; {body} return s + a[0]; }}\n")
-    with pytest.raises(
-        DataError, match="exceptions.*-fno-exceptions.*__cpp_exceptions.*perfkit gus"
-    ):
+    with pytest.raises(DataError, match=r"exceptions.*-fno-exceptions.*__cpp_exceptions.*perfkit gus"):
         pk.trace_c(source, "f", np.ones(3), 3)

@@ -740,6 +740,50 @@ def test_page_faults_are_counted_and_told_where_they_explain_the_measured_time()
     assert ["page faults" in each for each in told] == [True, False, False]
 
 
+WHERE_TOUCHED = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#define PAGES 3000
+static char memory[PAGES][4096] __attribute__((aligned(4096)));
+__attribute__((noipa)) long sum(char (*m)[4096], int from, int to) {
+    long s = 0;
+    for (int i = from; i < to; i++) m[i][0] = 1, s += i;
+    return s;
+}
+int main(int argc, char **argv) {
+    int where = atoi(argv[1]);
+    long s = 0;
+    if (where == 0)  /* before all calls */
+        for (int i = 0; i < PAGES; i++) memory[i][0] = 1;
+    for (int r = 0; r < 30; r++) {
+        if (where == 2) s += sum(memory, 100 * r, 100 * r + 100);  /* each call its own part */
+        else s += sum(memory, 0, PAGES);  /* else in the first one */
+        if (where == 3) madvise(memory, sizeof memory, MADV_DONTNEED);  /* in each call again */
+    }
+    printf("%ld\n", s);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "first", "later"), [(0, 0, 0), (1, 3000, 0), (2, 100, 100), (3, 3000, 3000)], ids=str
+)
+def test_page_faults_fall_to_the_calls_that_touch_the_memory(where, first, later):
+    """Those of a program's beginning were told of its sixtieth call: "touch the memory before", where it had been."""
+    found = time_calls(compiled("where_touched", WHERE_TOUCHED), "sum", [str(where)])
+    assert found.calls == 30
+    assert found.faults_in(0, 1) == pytest.approx(first, abs=30)
+    assert found.faults_in(8, 1) == pytest.approx(later, abs=30)
+    assert found.faults_in(0, 30) == pytest.approx(first + 29 * later, abs=60)
+
+
+def test_page_faults_of_a_single_call_are_those_behind_its_beginning():
+    found = time_calls(compiled("touches", TOUCHES), "fill", [str(512 * 2000)])
+    assert found.faults_in(0, found.calls) <= found.faults - found.faults_begun[0] + 1e-6
+    assert found.faults_in(0, found.calls) > 1900
+
+
 def test_a_remedy_that_takes_the_resource_out_of_the_way_has_a_figure_of_its_own():
     """Columns whose lines share a set: half of that wait, and none of it, are told beside each other."""
     found = EXAMPLES[pk.Diagnosis]()

@@ -148,10 +148,10 @@ def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, cwd=folder)
     if done.returncode and "exceptions disabled" in done.stderr:
         raise DataError(
-            f"{path.name} throws or catches exceptions, whose ways out of a function a dependency graph does not have, so "
-            "that it is compiled with -fno-exceptions. Return an error instead (std::abort() where it never comes to "
-            "that), leave throw and try out where __cpp_exceptions is not defined, or record the compiled code, in which "
-            f"they may stay as long as none is thrown: perfkit gus {path.name}\n{done.stderr.strip()}"
+            f"{path.name} throws or catches exceptions: a dependency graph does not have their ways out of a function, "
+            "and the source is compiled with -fno-exceptions. Return an error instead (std::abort() where it never comes "
+            "to that), leave throw and try out where __cpp_exceptions is not defined, or record the compiled code, in "
+            f"which they may stay as long as none is thrown: perfkit gus {path.name}\n{done.stderr.strip()}"
         )
     if done.returncode:
         raise DataError(f"{path.name} does not compile with {' '.join(command[:-1])}:\n{done.stderr.strip()}")

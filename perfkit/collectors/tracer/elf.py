@@ -396,6 +396,14 @@ class ElfFile:
         found = self._sorted[1][k] if k >= 0 else None
         return found if found and address < found.address + found.size else None
 
+    def function_at(self, address: int) -> Symbol | None:
+        """Return the function that an address (before relocation) lies in; of the part that gcc moved away, the whole.
+
+        Nothing calls ``f.cold`` by itself: it is code of ``f`` that lies elsewhere.
+        """
+        found = self.holds(address)
+        return found and self.functions.get(found.name.removesuffix(".cold"), found)
+
     def code(self, address: int, size: int) -> bytes:
         """Return bytes of the file by their address (before relocation); fewer where it holds no more."""
         for each in self.segments:

@@ -24,7 +24,20 @@ from perfkit.collectors.tracer.cloner import Refusal, child_environment, search_
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.own_memory import interpreter
-from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, FS_BASE, LINKS, MET, MXCSR, OTHERS, POINTER, RETURN
+from perfkit.collectors.tracer.timed_child import (
+    ACTIVE,
+    CALLS,
+    FAULTS,
+    FS_BASE,
+    LINKS,
+    MET,
+    MXCSR,
+    OTHERS,
+    POINTER,
+    RETURN,
+    USAGE,
+    USAGE_SIZE,
+)
 from perfkit.errors import DataError, NeverCalledError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.timed_child"
@@ -80,6 +93,8 @@ class CallTimes:
         hold that time, too. 0 where the kernel does not say, and where the calls are of another thread than the first.
     faults : int
         Page faults of the run: mostly memory that was touched for the first time.
+    faults_begun : tuple of int
+        Those until the first and until the second call began; fewer where there were fewer calls.
     ticks_per_second : float
         Of the time stamp counter; 0 where that is not known.
     kernel : float
@@ -106,6 +121,7 @@ class CallTimes:
     maps: str = ""
     waited: float = 0.0
     faults: int = 0
+    faults_begun: tuple[int, ...] = ()
     ticks_per_second: float = 0.0
     shared: float = 0.0
     kernel: float = 0.0
@@ -120,6 +136,19 @@ class CallTimes:
     def cycles(self) -> NDArray[np.float64]:
         """Core cycles of each timed call."""
         return np.maximum(self.ticks - self.overhead, 0) / float(np.mean(self.ticks_per_cycle))
+
+    def faults_in(self, skip: int, count: int) -> float:
+        """Return about how many page faults fall to so many calls, and what comes between them, behind skipped ones.
+
+        Those before the first call are none of them, and those of the first call, which often touches memory for the
+        first time, are told apart; the others are taken to fall to the later calls evenly.
+        """
+        calls = max(self.calls, len(self.ticks))
+        if not self.faults_begun or not calls:
+            return self.faults * count / max(calls, 1)
+        first, second = self.faults_begun[0], self.faults_begun[-1] if len(self.faults_begun) > 1 else self.faults
+        later = (self.faults - second) / max(calls - 1, 1)
+        return max(0.0, (second - first) * (skip == 0) + later * (count - (skip == 0)))
 
 
 def time_calls(
@@ -186,9 +215,10 @@ def time_calls(
         is_most = bool(rate) and times.ticks.sum() / rate > lasted / 2
         kernel = kernel if is_most else 0.0
         flags, now = (struct.unpack("<I", os.pread(handles["context"], 4, at))[0] for at in (MET, MXCSR))
+        begun = _faults_begun(handles["context"], before, times.calls)
         return replace(
-            times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate, shared=shared, kernel=kernel,
-            subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not now & _FLUSHED)),
+            times, maps=maps, waited=waited, faults=faults, faults_begun=begun, ticks_per_second=rate, shared=shared,
+            kernel=kernel, subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not now & _FLUSHED)),
         )  # fmt: skip
     finally:
         for handle in handles.values():
@@ -352,6 +382,14 @@ def _for_it(pid: int, before: _Before | None) -> tuple[int, float]:
         for each, was in zip(ticks, (before.user, before.kernel), strict=True)
     ]
     return max(0, faults - before.faults), spent[1] / sum(spent) if sum(spent) > _COUNTED else 0.0
+
+
+def _faults_begun(context: int, before: _Before | None, calls: int) -> tuple[int, ...]:
+    """Return a run's page faults until its first and its second call began."""
+    if before is None:
+        return ()
+    at = [USAGE + k * USAGE_SIZE + FAULTS for k in range(min(calls, 2))]
+    return tuple(max(0, struct.unpack("<q", os.pread(context, 8, one))[0] - before.faults) for one in at)
 
 
 def _called(context: int, calls: int) -> bool:
