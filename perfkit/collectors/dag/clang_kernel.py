@@ -150,8 +150,8 @@ def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
         raise DataError(
             f"{path.name} throws or catches exceptions: a dependency graph does not have their ways out of a function, "
             "and the source is compiled with -fno-exceptions. Return an error instead (std::abort() where it never "
-            "comes to that), leave throw and try out where __cpp_exceptions is not defined, or record the compiled code, "
-            f"in which they may stay as long as none is thrown: perfkit gus {path.name}\n{done.stderr.strip()}"
+            "comes to that), leave throw and try out where no __cpp_exceptions is defined, or record the compiled "
+            f"code, in which they may stay as long as none is thrown: perfkit gus {path.name}\n{done.stderr.strip()}"
         )
     if done.returncode:
         raise DataError(f"{path.name} does not compile with {' '.join(command[:-1])}:\n{done.stderr.strip()}")
