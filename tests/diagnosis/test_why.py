@@ -254,3 +254,43 @@ def test_calls_that_run_beside_each_other_are_explained_in_the_loop_that_makes_t
         # Beside a busy thread the run takes up to twice as long.
         assert -0.6 < found.apart < 0.5, found.summary()
         assert f"about: {found.measured.samples:,} samples of the run" in found.report()
+
+
+JUMPS = r"""
+#include <setjmp.h>
+#include <stdio.h>
+static jmp_buf env;
+__attribute__((noipa)) void depth(int n, volatile long *s) {
+    *s += n;
+    if (n == 0) longjmp(env, 1);
+    depth(n - 1, s);
+    *s -= 1;
+}
+__attribute__((noipa)) long attempt(int n) {
+    volatile long s = 0;
+    if (setjmp(env) == 0) depth(n, &s);
+    return s;
+}
+int main(void) {
+    long s = 0;
+    for (int i = 0; i < 20000; i++) s += attempt(50 + i % 3);
+    printf("%ld\n", s);
+}
+"""
+RETURNS = JUMPS.replace("if (n == 0) longjmp(env, 1);", "if (n == 0) return;")
+
+
+def test_calls_that_longjmp_leaves_are_doubted_and_measured_and_simulated_calls_are_as_many():
+    """2,905 calls were set against one: the first was recorded, and all others were taken for calls within it."""
+    found = pk.why(compiled("jumps", JUMPS), "depth")
+    assert "its calls do not return one by one (longjmp" in found.doubt
+    assert found.measured is None or found.measured.calls == 1
+    assert "do not return one by one" in found.headline()
+    believed = next(each for each in found.opinions if each.method == "believe")
+    assert "measured runs disagree" not in believed.says
+
+
+def test_a_recursion_that_returns_is_not_doubted_so():
+    found = pk.why(compiled("returns", RETURNS), "depth")
+    assert "one by one (longjmp" not in found.doubt
+    assert found.measured is None or found.measured.calls > 1
