@@ -21,7 +21,7 @@ from perfkit.fitters.bottlenecks.features import (
     loads_nothing,
     telling_all,
 )
-from perfkit.fitters.bottlenecks.names import names_for
+from perfkit.fitters.bottlenecks.names import names_for, pasted
 from perfkit.names import counted, did_you_mean, listed
 from perfkit.results import Tabled, draw
 from perfkit.samples.events import as_perf_types
@@ -186,7 +186,8 @@ class Explanation(Tabled):
         """Return the ``perf stat`` line that counts what was used and what would decide next; "" where nothing would.
 
         All in one dump: counts of two runs are not judged together. All in the mode and on the kind of core that time
-        was counted in and on: rates mix nothing else.
+        was counted in and on: rates mix nothing else. perf refuses a whole line for one name that a processor has not:
+        the line has only what all processors of the core have that may have made the dump.
 
         Parameters
         ----------
@@ -198,7 +199,10 @@ class Explanation(Tabled):
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         if nxt.empty or self._doubted(run):
             return ""
-        new = [name for names in nxt["names"].head(_NEXT) for name in str(names).split(", ")[0].split("+")]
+        choices = (pasted(str(names).split(", "), self.core, self.events["real"]) for names in nxt["names"])
+        new = [part for name in list(filter(None, choices))[:_NEXT] for part in name.split("+")]
+        if not new:
+            return ""
         events = as_perf_types(["cycles", "instructions", *self.events["real"], *new], self.time_event)
         return f"perf stat -I 100 -x, -o dump.csv -e '{events}' -- {program}"
 
