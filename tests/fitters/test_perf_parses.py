@@ -94,7 +94,12 @@ def test_some_processor_of_a_core_has_every_name_that_is_asked_for(core, folder)
 
 STARTS = {
     "plain": {"branch-misses": 0.001, "branches": 0.1, "cache-misses": 0.001},
-    "caches": {"L1-dcache-load-misses": 0.02, "L1-dcache-loads": 0.3, "dTLB-load-misses": 0.001, "LLC-load-misses": 0.0},
+    "caches": {
+        "L1-dcache-load-misses": 0.02,
+        "L1-dcache-loads": 0.3,
+        "dTLB-load-misses": 0.001,
+        "LLC-load-misses": 0.0,
+    },
     "nothing": {"page-faults": 0.0},
 }
 
@@ -103,7 +108,7 @@ STARTS = {
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_perf_reads_the_line_to_paste(processor, start, time, folder):
-    """An Ivy Bridge's names were in the line for a Sandy Bridge, an Ice Lake's in that for its server: refused whole."""
+    """Names of an Ivy Bridge were in the line for a Sandy Bridge: refused whole."""
     core = PROCESSORS[processor][0]
     found = pk.Bottlenecks.load(core).explain(dump(STARTS[start], time=time), intervals=False)
     line = found.command("r", "true")
