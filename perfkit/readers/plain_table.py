@@ -61,7 +61,7 @@ NAME = "plain-table"
 TITLE = "tables of counts, wide or long (CSV, TSV, parquet)"
 
 _KEYS = {
-    "run": ("run", "workload", "benchmark", "bench"),
+    "run": ("run", "workload", "benchmark", "bench", "program", "application", "app"),
     "place": ("place", "cpu", "core", "socket", "thread", "region", "function"),
     "interval": ("interval", "sample", "index", "row", "no.", "no", "nr.", "nr"),
     "at": ("at",),
