@@ -53,7 +53,6 @@ _LOCKED = 13  # of atomic operations beyond their load: 18 in all on Golden Cove
 _WIDE = ((32, 3.0), (16, 1.5))
 _LOCK = "locked operation"  # the slot that says when the last one has ended
 _POPCOUNT = 11  # operations beyond one that count bits where the target has no instruction for it
-_DIVIDER = "integer divider"  # the slot that says when it is free
 # Operations, and the cycles beyond an addition's that each takes, that stand for a division by a constant: multiply by
 # its inverse, shift, subtract the product for a remainder; by a power of two, shift and round.
 _BY_CONSTANT = {"udiv": (3, 0), "sdiv": (3, 0, 0), "urem": (3, 0, 2, 0), "srem": (3, 0, 0, 2, 0)}
@@ -341,16 +340,15 @@ class IrReader:
         return f"{i.name}.{self.temporaries}"
 
     def divided(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
-        """Add a division of integers, which begins when the divider is free: it is not pipelined."""
+        """Add a division of integers, which takes the divider: it is not pipelined."""
         if i.type == "i128":
             self.unseen(part, "__divti3 (a division of 128-bit integers)")
         if divisor := re.fullmatch(r"i\d+ (-?\d+)", i.operands[1].text):
             self.by_constant(part, i, names[0], abs(int(divisor[1])))
             return
         taken = self.costs.division(i.opcode, i.type)
-        self.node(part, INTEGER, i, [*names, _DIVIDER], taken.latency - 1)
-        begun = next(o for o in reversed(part.operations) if o.code == INTEGER)
-        part.operations.append(IrOperation(HOLD, begun.into, "", _DIVIDER, delay=taken.busy - 1))
+        part.operations.append(IrOperation(HOLD, delay=taken.busy))
+        self.node(part, INTEGER, i, names, taken.latency - 1)
 
     def by_constant(self, part: IrPart, i: IrInstruction, dividend: str, divisor: int) -> None:
         """Add what a compiler makes of a division by a constant: it needs no divider."""

@@ -296,11 +296,12 @@ class WholeReader:
         return max(1, round(own))
 
     def divided(self, i: int, busy: int, sources: list[int], block: X86Block) -> int:
-        """Add a division of integers: it begins when the divider is free."""
-        free, value = self.slot("integer divider"), self.new_slot()
+        """Add a division of integers, which takes the divider."""
+        value = self.new_slot()
         known = [source for source in sources if source >= 0]
-        block.add(INTEGER, self.joined(known, block) if known else -1, free, value)
-        block.add(HOLD, value, -1, free, (1, 8), max(0, busy - self.usual.get(INTEGER, 1)))
+        operand = self.joined(known, block) if known else -1
+        block.add(HOLD, -1, -1, -1, (1, 8), busy)
+        block.add(INTEGER, operand, -1, value)
         return self.delayed(value, i, INTEGER, block)
 
     def joined(self, sources: list[int], block: X86Block) -> int:

@@ -178,11 +178,12 @@ def by_use(used: Ints) -> Lines:
 @njit(cache=True)
 def _link(order: Any, lines: Any, capacities: Any) -> None:
     """Link lines into the ring, the one used last first, and tell each its first cache: all of a line at once."""
-    newer, place = _END, 1
+    newer: Any = _END
+    place = 1
     for k in range(order.shape[0]):
         while place < LEVELS and capacities[place - 1] <= k:
             place += 1
-        index = np.int64(order[k])
+        index: Any = order[k]
         lines[newer, _OLDER] = index
         lines[index, _NEWER] = newer
         lines[index, _PLACE] = place
