@@ -12,6 +12,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from perfkit.collectors.dag.ir_costs import scaled_index
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS
 from perfkit.dag.program import (
@@ -93,7 +94,7 @@ class WholeReader:
         self.tables: Any = None
         self.usual: dict[int, int] = {}
         self.forwards = bool(core is not None and core.features.get("add_forwarding"))
-        self.scaled = 0 if core is None else round(core.feature("scaled_index_latency", 0.0))
+        self.scaled = 0 if core is None else scaled_index(core)
         self.moves = core is not None and core.feature("memory_renaming", "none") == "learned by moves"
         self.merges = core is None or str(getattr(core.features.get("macro_fusion"), "value", "alu")) != "none"
         if core is not None:
