@@ -83,6 +83,7 @@ _PART = 0.2  # of the time of `main`, from which a function that it calls is mea
 _COUNT_TO, _COUNTABLE = 2_000_000_000, 3e9  # instructions of a call that are counted, and cycles that it may take
 _ENDLESS = 100  # cycles per instruction that is recorded, from which a call is recorded where its samples are at once
 _HOTTER = 2  # times the program's own hottest function: a library's has more of the run, and who calls it is sought
+_IDLE = 0.3  # share of a run without work that is said
 _TRIES = 3  # single calls that are tried, where exceptions leave them
 _THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
 # What unwinds: all of libgcc_s, and these of other libraries.
@@ -330,7 +331,7 @@ class _Inquiry:
         self._look(found, hot, timed, calls, trace, inside)
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
-        before = _waiting(found), _throwing(found, self.target.program)
+        before = _idle(found, timed), _waiting(found), _throwing(found, self.target.program)
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         # A function that was found by what it calls has no samples of its own, and how much it has is not known.
         share = hot.share if found and (hot.samples or self.asked) else None
@@ -1275,6 +1276,18 @@ def _covered(found: Profile, trace: Trace) -> float:
 def _waits(found: Profile) -> float:
     """Return the share of the run in which OpenMP's threads wait for others."""
     return sum(each.share for each in found.functions if is_openmp(each.library))
+
+
+def _idle(found: Profile | None, timed: list[CallTimes]) -> str:
+    """Say that the run does nothing for much of its time; "" where it hardly does, and where other threads work."""
+    idle = timed[0].idle if timed else 0.0
+    by_perf = found is not None and found.method.startswith(PERF)
+    if idle < _IDLE or (found is not None and by_perf and found.total / RATE > (1 - _IDLE) * found.seconds):
+        return ""
+    return (
+        f"For {idle:.0%} of its time the run does nothing: it sleeps, or waits for input, output, the network or "
+        "another process. What follows is about the rest"
+    )
 
 
 def _waiting(found: Profile | None) -> str:

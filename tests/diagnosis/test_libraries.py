@@ -585,3 +585,31 @@ def test_a_part_of_a_call_stands_for_the_whole_call():
     answer = pk.why(compiled("long_calls", LONG_CALLS), "fill")
     assert answer.measured.part < 0.2
     assert "calls like those" not in answer.doubt
+
+
+SLEEPS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noipa)) double work(double x, long n) {
+    for (long i = 0; i < n; i++) x = x * 0.999 + 1;
+    return x;
+}
+int main(int argc, char **argv) {
+    double t = 0;
+    for (int r = 0; r < 25; r++) {
+        t += work(r, 2000000);
+        usleep(atoi(argv[1]));
+    }
+    printf("%g\n", t);
+}
+"""
+
+
+@pytest.mark.parametrize(("sleep", "idle"), [("60000", True), ("0", False)])
+def test_a_run_that_sleeps_is_not_told_that_faster_chains_make_it_twice_as_fast(sleep, idle):
+    """Waiting for a processor is not sleeping: a busy machine does not make it so."""
+    program = compiled("sleeps", SLEEPS)
+    assert (time_calls(program, "work", [sleep]).idle > 0.5) == idle
+    answer = pk.why(program, arguments=[sleep])
+    assert bool(re.match(r"For \d+% of its time the run does nothing: it sleeps", answer.first)) == idle

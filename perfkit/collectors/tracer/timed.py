@@ -44,6 +44,7 @@ _CHILD = "perfkit.collectors.tracer.timed_child"
 _ROOM = 8 << 20  # bytes: a million calls
 _LOADING = 20.0  # seconds for the child to start
 _COUNTED = 0.1  # seconds of a run from which the kernel's clock, of 10 ms per tick, tells a share
+_LASTING = 0.1  # seconds of a run, from which on what it waited says something
 _LOOK = 0.01  # seconds between looks at how many calls there were
 # Flags of MXCSR: an operand was subnormal, a result too small to be normal; such results are flushed to zero.
 _SUBNORMAL, _UNDERFLOW, _FLUSHED = 1 << 1, 1 << 4, 1 << 15
@@ -103,6 +104,9 @@ class CallTimes:
     shared : float
         As `waited`, where the timed calls are of the first thread, and it ran, or was ready to, for most of the run:
         the share of long calls, too.
+    idle : float
+        Share of the run in which its first thread neither ran nor was ready to, from 0 to 1: it slept, or waited for
+        input, output or others. 0 where the calls are of another thread, and of runs of less than a tenth of a second.
     subnormal : bool
         Whether SSE or AVX arithmetic first met a number below the normal range, as operand or result, within a timed
         call. False where such numbers are taken for zero, and where the program had met one before: the processor's
@@ -125,6 +129,7 @@ class CallTimes:
     ticks_per_second: float = 0.0
     shared: float = 0.0
     kernel: float = 0.0
+    idle: float = 0.0
     subnormal: bool = False
 
     @property
@@ -210,7 +215,9 @@ def time_calls(
             faults, kernel = _for_it(process.pid, before)
         times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
         rate = struct.unpack("<d", kept[b"H"])[0] if b"H" in kept else 0.0
-        waited = waited if before and _owner(handles["context"]) == before.thread else 0.0
+        is_first = before is not None and _owner(handles["context"]) == before.thread
+        waited = waited if is_first else 0.0
+        idle = max(0.0, 1 - ready / lasted) if is_first and ready and lasted > _LASTING else 0.0
         shared = waited if ready > lasted / 2 else 0.0
         is_most = bool(rate) and times.ticks.sum() / rate > lasted / 2
         kernel = kernel if is_most else 0.0
@@ -218,7 +225,7 @@ def time_calls(
         begun = _faults_begun(handles["context"], before, times.calls)
         return replace(
             times, maps=maps, waited=waited, faults=faults, faults_begun=begun, ticks_per_second=rate, shared=shared,
-            kernel=kernel, subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not now & _FLUSHED)),
+            kernel=kernel, idle=idle, subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not now & _FLUSHED)),
         )  # fmt: skip
     finally:
         for handle in handles.values():
