@@ -25,7 +25,7 @@ Ints = npt.NDArray[np.int64]
 Lines = npt.NDArray[np.int32]  # indices of lines
 
 LEVELS = 4  # L1, L2, L3, memory
-MOST_SETS = _PAGE = 64  # lines that share one entry of the page table, and so differ in the last bits of their index
+MOST_SETS = PAGE = 64  # lines that share one entry of the page table, and so differ in the last bits of their index
 # Places in `LruStack.scalars`; the markers and the table's own small cache follow.
 _LINES, _PAGES, _FIRST, _MARKER, _CAPACITY, _CACHE = 0, 1, 2, 3, 6, 16
 _CACHED = 1024
@@ -113,12 +113,12 @@ def new_stack(capacities: tuple[float, float, float], pages: int = 64) -> LruSta
         scalars[_CAPACITY + k] = largest
     scalars[_FIRST] = int((scalars[_CAPACITY : _CAPACITY + 3] == 0).sum())
     keys, slots = np.full(2 * pages, -1, dtype=np.int64), np.zeros(2 * pages, dtype=np.int32)
-    return LruStack(scalars, keys, slots, np.zeros(pages * _PAGE << _COLUMNS, dtype=np.int32))
+    return LruStack(scalars, keys, slots, np.zeros(pages * PAGE << _COLUMNS, dtype=np.int32))
 
 
 def grown(stack: LruStack) -> LruStack:
     """Return the same stack with room for twice as many pages."""
-    larger = new_stack((0, 0, 0), 2 * stack.room // _PAGE)
+    larger = new_stack((0, 0, 0), 2 * stack.room // PAGE)
     larger.scalars[:] = stack.scalars
     if stack.scalars[_LINES]:
         larger.lines[: len(stack.lines)] = stack.lines
@@ -230,7 +230,7 @@ def _looked_up(page: Any, cached: Any, stack: Any) -> Any:
     while stack.page_key[at] != page and stack.page_key[at] != -1:
         at = (at + 1) & (stack.page_key.shape[0] - 1)
     if stack.page_key[at] == -1:
-        if stack.scalars[_PAGES] * _PAGE >= stack.lines.shape[0] >> _COLUMNS:
+        if stack.scalars[_PAGES] * PAGE >= stack.lines.shape[0] >> _COLUMNS:
             return np.int64(-64)
         stack.page_key[at] = page
         stack.page_slot[at] = stack.scalars[_PAGES]
