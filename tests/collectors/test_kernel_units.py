@@ -76,6 +76,20 @@ def test_a_maximum_compares_and_moves(tmp_path, body, cycles):
     assert link(source(tmp_path, body, declared=MAXIMUM)) == pytest.approx(cycles, abs=0.1)
 
 
+@pytest.mark.parametrize("end", ["return m;", "*out = m; return 0;", "return m + 1;", "return m > 7 ? *out : m;"])
+@pytest.mark.parametrize(("step", "cycles"), [("b = a[i];", 1), ("b = a[i] + m;", 3)])
+def test_what_becomes_of_the_largest_behind_the_loop_is_no_matter(tmp_path, end, step, cycles):
+    path = tmp_path / "largest.c"
+    path.write_text(
+        "long largest(const long *a, long *out, long n) {\n  long m = 0, b;\n"
+        f"  for (long i = 0; i < n; i++) {{ {step} m = m > b ? m : b; }}\n  {end}\n}}\n"
+    )
+    arguments = np.arange(N) % 7, np.ones(1, np.int64), N
+    flags = ("-O2", "-fno-vectorize", "-fno-unroll-loops")
+    traced = pk.trace_c(path, "largest", *arguments, flags=flags, whole=True)
+    assert link(traced) == pytest.approx(cycles, abs=0.2)
+
+
 @pytest.mark.parametrize(("kind", "cycles"), [("i64", 5), ("i8", 4)])
 def test_a_scaled_index_delays_a_load_on_zen5(tmp_path, kind, cycles):
     """Measured there with scales of 2, 4 and 8; without a scale an index takes nothing."""
