@@ -71,7 +71,8 @@ def calibrate(
             typer.echo(f"left out: {what}: {why}")
         typer.echo(f"{len(frame)} figures measured, {int(frame['differs'].sum())} differ from {machine.title}:")
         text = shown.assign(seconds=[f"{value:.3g}" for value in shown["seconds"]])
-        typer.echo(text.drop(columns="differs").to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+        text = text.drop(columns="differs").to_string(index=False, na_rep="", float_format=lambda value: f"{value:.3f}")
+        typer.echo(text)
     if output is not None:
         found.save_overlay(output, machine)
         wrote(output, f"InstructionTables.load(core, calibration={str(output)!r})")

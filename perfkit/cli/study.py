@@ -1,7 +1,7 @@
 """``perfkit study``: run a study file, count it, go on with it, and export what it measured."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,13 +118,15 @@ def _kept_when_stopped(place: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        from perfkit.study.runs import read_records
+        from perfkit.study.runs import read_experiments, read_records
 
-        try:
-            rows = sum(1 for _ in read_records(place))
-        except (OSError, PerfkitError):
-            rows = 0
-        text = f"stopped: {rows} finished rows are kept in {place}, and the same command resumes from there"
+        rows = begun = 0
+        with suppress(OSError, PerfkitError):
+            finished = {record["key"] for record in read_records(place)}
+            rows = len(finished)
+            begun = len(read_experiments(place).keys() - finished)
+        also = f", and passes of {begun} more," if begun else ""
+        text = f"stopped: {rows} finished rows{also} are kept in {place}, and the same command resumes from there"
         typer.echo(f"perfkit: {text}", err=True)
         raise typer.Exit(130) from None
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,12 @@ def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: s
 
     if not is_jitted(function):
         name = getattr(function, "__name__", repr(function))
+        if not isinstance(function, FunctionType | MethodType):  # ctypes', a builtin, of an extension, a class
+            raise SettingError(
+                f"{name} is a {type(function).__name__}, not a function of Python that numba compiles: what calls it "
+                f"cannot be seen from here. Ask about the library that holds it (perfkit why LIBRARY.so -f {name} -- "
+                "'f8[1000]' 1000), or put the calls into a script and ask about that: perfkit why script.py"
+            )
         raise SettingError(
             f"{name} is interpreted: Python runs it without machine code of its own. Compile it with numba.njit, or "
             "put the calls into a script and ask about that: perfkit why script.py finds the hot function of the "

@@ -351,7 +351,8 @@ def _sound_rows(
         if len(fields) != len(header.names):
             cut = number - header.line == len(rows) and not ends
             reason = f"expected {len(header.names)} fields as in the header, found {len(fields)}"
-            report.problem(number, text, f"the file ends in the middle of a row: {reason}" if cut else reason)
+            shown = report.written(number) if report.written is not None else text
+            report.problem(number, shown, f"the file ends in the middle of a row: {reason}" if cut else reason)
             continue
         if order is not None:
             raw = header.delimiter.join('"' + fields[i].replace('"', '""') + '"' for i in order).encode()

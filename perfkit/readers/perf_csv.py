@@ -15,6 +15,7 @@ from perfkit.readers.perf import (
     COMMA_IN_TIME,
     NOT_COUNTED,
     NOT_SUPPORTED,
+    TWO_IN_ONE,
     PerfOutput,
     PerfRows,
     PrintedCount,
@@ -33,6 +34,7 @@ _FIELDS = re.compile(
     r"(?:<not counted>|<not supported>|\d[\d.,]*)(?P<sep>[^\d.]{1,3}?)(?P<unit>[^\d]{0,12}?)(?P=sep)"
     r"(?P<event>[^\s#\x22\d].{0,150}?)(?P=sep)(?:\d+[.,]\d+%(?P=sep))?\d+(?P=sep)\d{1,3}[.,]\d\d(?=(?P=sep)|$)"
 )
+_MOST_BEHIND = 4  # fields behind an event: time counted, its share, a derived metric and its name
 _LETTER = re.compile(r"[^\W\d_]")
 _AT = re.compile(r"\d+\.\d{9}$")
 _COMMA_AT = re.compile(r"\d+,\d+$")
@@ -79,6 +81,8 @@ def read(content: Opened, report: Report, run: str) -> Dump:
 
 def _fields_of(line: str, separator: str) -> list[str]:
     """Split a line, but not within ``<not counted>`` where the separator is a space."""
+    if len(separator) == 3 and separator[0] == separator[-1] == '"':  # every field in quotes, as spreadsheets save them
+        line = line.strip().removeprefix('"').removesuffix('"')
     if " " not in separator:
         return line.lstrip(" ").split(separator)
     whole = line.lstrip(" ").replace("<not ", "<not\0")
@@ -148,6 +152,8 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
         rest = _join_decimals(rest, 1)
     if len(rest) < 2 or not rest[0].isdecimal() or not _PERCENT.match(rest[1]):
         return "expected the time counted and its share behind the event"
+    if len(rest) > _MOST_BEHIND and _FIELDS.search(separator.join(rest[2:])) is not None:
+        return TWO_IN_ONE
     running, sign = running_share(rest[1]), decimal_sign_of(rest[1])
     if state.fresh:
         found.blocks.append(PerfOutput())

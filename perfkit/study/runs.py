@@ -202,8 +202,9 @@ class StudyRuns(Summarised):
         if not len(over):
             return ""
         return (
-            f"in {len(over)} of {len(rows)} settled rows a quiet pass took up to {over.max():.2g} times as long as the "
-            "fastest (cycles_low, cycles_high): their figure is that of the fastest state"
+            f"in {len(over)} of {len(rows)} settled rows a quiet pass took over {_STATES - 1:.0%} longer than the "
+            f"fastest, up to {over.max():.2g} times as long (cycles_low, cycles_high): their figure is that of the "
+            "fastest state"
         )
 
     def figures(self) -> pd.DataFrame:
@@ -214,7 +215,8 @@ class StudyRuns(Summarised):
         rows = self.table[self.table["status"] != "failed"] if len(self.table) else self.table
         if not len(rows):
             return pd.DataFrame()
-        varied = [name for name in (*self.dimensions, "compiler", "flags", "threads") if len(rows[name].unique()) > 1]
+        several = (*self.dimensions, "compiler", "flags", "threads")  # those of rows that failed count, too
+        varied = [name for name in several if len(self.table[name].unique()) > 1]
         settles = [] if self.metric == "cycles" else [self.metric, f"{self.metric}_low", f"{self.metric}_high"]
         known = [*settles, "cycles", "cycles_low", "cycles_high", "cycles_apart", "settled", "predicted",
                  "predicted_low", "predicted_high"]  # fmt: skip

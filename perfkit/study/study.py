@@ -42,8 +42,9 @@ RESERVED = frozenset(
     ("configuration", "compiler", "flags", "threads", "status", "settled", "attempts", "message", "tsc", "ns", "cycles",
      "spread", "steps", "host", "processor", "low", "high", "tsc_low", "tsc_high", "ns_low", "ns_high",
      "cycles_low", "cycles_high", "cycles_error", "cycles_apart", "passes", "quiet", "predicted", "predicted_low",
-     "predicted_high", "LAST_CACHE", "CPUS")
+     "predicted_high", "repetitions", "kind", "LAST_CACHE", "CPUS")
 )  # fmt: skip
+_OF_ASSEMBLY = ("INSTRUCTIONS", "ORDER")
 HOST_FACTS = ("LAST_CACHE", "CPUS")
 """Names that expressions may use for the host: bytes of its last cache, and processors that may be used."""
 # Strings (raw ones first), characters (no digit separators) and comments of C and C++, whichever begins first.
@@ -266,6 +267,10 @@ class Study(Strict):
         for name, values in self.dimensions.items():
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.lower().startswith("pk_") or name in RESERVED:
                 raise ValueError(f"{name!r} cannot name a dimension: it is no C macro name, or it is taken")
+            if self.assembly is not None and name in _OF_ASSEMBLY:
+                raise ValueError(
+                    f"{name!r} cannot name a dimension: in assembly mode perfkit says in it what was timed"
+                )
             if isinstance(values, tuple) and not values:
                 raise ValueError(f"the dimension {name} has no values")
             if isinstance(values, tuple) and len(set(values)) < len(values):
@@ -276,7 +281,7 @@ class Study(Strict):
                 _only_known(Expression(values), [*known, *HOST_FACTS], f"the dimension {name}")
             known.append(name)
         if self.assembly is not None:
-            known += ["INSTRUCTIONS", "ORDER"]
+            known += _OF_ASSEMBLY
             for line in (*self.assembly.instructions, *self.assembly.init):
                 _fill(line, dict.fromkeys(known, "0"))
         for text in (*self.sources, *self.arguments):
@@ -349,13 +354,17 @@ class Study(Strict):
         """Return a study with some settings changed."""
         settings = {name: getattr(self, name) for name in self.model_fields_set} | changes
         if "kernel" in changes:  # what was found of the one before goes with it
-            found = {"source"} if "beside" in changes else {"source", "beside"}
-            settings = {key: value for key, value in settings.items() if key not in found}
+            found = {"source", "beside", *(["language"] if self._language_is_found(str(changes["kernel"])) else [])}
+            settings = {key: value for key, value in settings.items() if key not in found or key in changes}
         else:
             settings["source"] = self.source
         if "dimensions" in changes:
             settings["dimensions"] = changes["dimensions"]
         return type(self)(**{key: _plain(value) for key, value in settings.items()})
+
+    def _language_is_found(self, kernel: str) -> bool:
+        """Whether another kernel's name says its language, and nobody said that of this one against its name."""
+        return not _is_text(kernel) and (self.kernel is None or self.language == _language_of(self.kernel))
 
     # -- the space -------------------------------------------------------------------------------------------------
 
@@ -443,10 +452,10 @@ class Study(Strict):
             fixed: dict[str, Any] = {"compiler": name, "flags": flags, "threads": threads}
             for values in _points(list(axes.items()), {**self.host, **fixed}, checks, listed):
                 mine = {key: value for key, value in values.items() if key not in fixed and key not in HOST_FACTS}
-                if "ORDER" in mine:
-                    mine["INSTRUCTIONS"] = mine["ORDER"].count(",") + 1
-                elif self.assembly is not None:
-                    mine["INSTRUCTIONS"] = len(self.assembly.instructions)
+                if self.assembly is not None:
+                    order = mine.get("ORDER")
+                    every = len(self.assembly.instructions)
+                    mine["INSTRUCTIONS"] = every if order is None else order.count(",") + 1
                 yield Configuration(values=mine, **fixed)
 
     def count(self, limit: int = CALM) -> int:
@@ -568,6 +577,10 @@ def text_without_comments(source: str) -> str:
     return _NO_CODE.sub(" ", source)
 
 
+def _language_of(name: str) -> str:
+    return "c++" if Path(name).suffix in CPP else "c"
+
+
 def _is_text(kernel: str) -> bool:
     """Tell whether a kernel is given as its text rather than as a path."""
     return "\n" in kernel or "PK_REGION" in kernel
@@ -585,7 +598,7 @@ def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
     path = Path(settings.get("folder") or "", kernel)
     if not path.is_file():
         raise SettingError(f"no kernel file {path}{is_folder(path)}: give a C or C++ file's path, or its text")
-    language = settings.get("language") or ("c++" if path.suffix in CPP else "c")
+    language = settings.get("language") or _language_of(path.name)
     try:
         source = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

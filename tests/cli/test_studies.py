@@ -136,11 +136,14 @@ def test_a_stopped_study_says_what_is_kept_and_goes_on(study, tmp_path, stop):
     results = out / "results.jsonl"
     while time.monotonic() < deadline and not (results.exists() and results.read_bytes().count(b"\n") >= 3):
         time.sleep(0.01)
+    passes = (out / "passes.jsonl").read_bytes().count(LINE) > 60
     child.send_signal(stop)
     _, told = child.communicate(timeout=60)
     kept = results.read_bytes()
     assert child.returncode == 130
-    assert f"stopped: {kept.count(LINE)} finished rows are kept in {out}" in told.decode()
+    assert f"stopped: {kept.count(LINE)} finished rows" in told.decode()
+    assert f"are kept in {out}, and the same command resumes" in told.decode()
+    assert ("and passes of" in told.decode()) >= passes
     assert 3 <= kept.count(b"\n") < 60
     study.write_text(FILE.replace("[4, 16]", "{from: 1, to: 6}") + "steps: 200000\n")
     assert "6 configurations" in invoke("study", "run", study, "--folder", out).output
@@ -229,6 +232,13 @@ def test_the_figure_that_had_to_settle_is_shown_first(capsys):
     assert "ns ns_low ns_high cycles cycles_low cycles_high" in told
 
 
+def test_a_dimension_stays_in_the_table_where_one_row_alone_was_measured(capsys):
+    table = _table()
+    table.loc[table.index[1:], "status"] = "failed"
+    assert _shown(capsys, table).split()[0] == "N"
+    assert _shown(capsys, _table(N=5)).split()[0] != "N"
+
+
 def test_a_table_written_as_csv_says_what_data_it_is(tmp_path):
     runs = StudyRuns(_table(), pd.DataFrame(), ("N",), {"kind": "measured"})
     write_table(runs, tmp_path / "t.csv")
@@ -237,7 +247,7 @@ def test_a_table_written_as_csv_says_what_data_it_is(tmp_path):
 
 def test_settled_rows_with_a_second_slower_state_say_so(capsys):
     told = _shown(capsys, _table(settled=True, cycles_high=[300.0] + [101.0] * 7))
-    assert "in 1 of 8 settled rows a quiet pass took up to 3 times as long" in told
+    assert "in 1 of 8 settled rows a quiet pass took over 15% longer than the fastest, up to 3 times as long" in told
     assert "quiet pass" not in _shown(capsys, _table(settled=True))
 
 

@@ -43,6 +43,14 @@ def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
     assert sizes["store_forward_renamed"] <= 1.3 * sizes["store_forward_latency"]
     assert sizes["blocked_store_forward_latency"] > sizes["store_forward_latency"]
     assert 6 < sizes["misprediction_penalty"] < 50
+    for name in ("misprediction_penalty", "store_forward_latency", "blocked_store_forward_latency", "front_end"):
+        least, most = found.spreads[name]
+        assert least <= sizes[name] <= most
+    frame = found.compare(Microarchitecture.load("skylake_x")).set_index("name")
+    assert frame.loc["misprediction_penalty", ["least", "most"]].tolist() == list(
+        found.spreads["misprediction_penalty"]
+    )
+    assert f"front_end {sizes['front_end']:.4g} ({found.spreads['front_end'][0]:.4g} to " in found.summary()
 
 
 @needs_x86
@@ -212,9 +220,9 @@ def test_what_conditions_do_not_allow_is_left_out_and_said(monkeypatch):
         return form(bench, name)
 
     monkeypatch.setattr(Bench, "form", hindered)
-    monkeypatch.setattr(module, "core_resources", lambda bench: ({}, {"misprediction_penalty": "busy"}))
+    monkeypatch.setattr(module, "core_resources", lambda bench: ({}, {}, {"misprediction_penalty": "busy"}))
     with pytest.warns(
-        PerfkitWarning, match=r"left out, .*: .*IMUL_R64_RM64.*, misprediction_penalty .200 of 200 samples"
+        PerfkitWarning, match=r"left out, .*: .*IMUL_R64_RM64( and|.*,) misprediction_penalty .200 of 200 samples"
     ):
         found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
     assert set(found.latencies) == {"ADD_R64_RM64"}

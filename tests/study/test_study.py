@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.errors import FormatError, SettingError
-from perfkit.study.study import Assembly, Range, Study
+from perfkit.study.study import RESERVED, Assembly, Range, Study
 
 KERNEL = "PK_REGION { PK_KEEP(step); }"
 
@@ -246,3 +246,48 @@ def test_another_kernel_looks_beside_itself(tmp_path):
         assert anew.beside == ("" if kernel in ("k.c", "PK_REGION { }") else str(Path(kernel).parent))
     assert study.replace(flags=["-O3"]).beside == "a"
     assert study.replace(kernel="b/k.c", beside="a").beside == "a"
+
+
+def test_another_kernel_is_of_the_language_that_its_name_says(tmp_path):
+    """replace(kernel="x.cpp") of a C study compiled C++ as C."""
+    for name in ("a.c", "b.cpp", "c.c"):
+        (tmp_path / name).write_text("PK_REGION { }\n")
+    plain = Study("a.c", folder=str(tmp_path))
+    assert plain.replace(kernel="b.cpp").language == "c++"
+    assert plain.replace(kernel="b.cpp").replace(kernel="c.c").language == "c"
+    assert plain.replace(kernel="c.c").language == "c"
+    assert plain.replace(kernel="b.cpp", language="c").language == "c"
+    text = Study("PK_REGION { }", language="c++", folder=str(tmp_path))
+    assert (text.language, text.replace(kernel="PK_REGION { ; }").language) == ("c++", "c++")
+    assert text.replace(kernel="a.c").language == "c"
+    # Said against the name, it is meant.
+    meant = Study("a.c", folder=str(tmp_path), language="c++")
+    assert (meant.language, meant.replace(kernel="c.c").language) == ("c++", "c++")
+    assert plain.replace(flags=["-O1"]).language == "c"
+    assert plain.replace(kernel="b.cpp").replace(flags=["-O1"]).language == "c++"
+
+
+def test_names_that_assembly_mode_fills_in_are_free_in_kernels():
+    """ORDER: [1, 2] of a kernel ended in an AttributeError; texts overwrote a dimension INSTRUCTIONS."""
+    kernel = Study("PK_REGION { }", {"ORDER": [1, 2]})
+    assert [one.values for one in kernel.configurations()] == [{"ORDER": 1}, {"ORDER": 2}]
+    both = Study("PK_REGION { }", {"ORDER": ["a,b,c"], "INSTRUCTIONS": [7]})
+    assert [one.values for one in both.configurations()] == [{"ORDER": "a,b,c", "INSTRUCTIONS": 7}]
+    assembly = {"instructions": ["add %rax, %rax", "sub %rcx, %rcx"]}
+    for name in ("ORDER", "INSTRUCTIONS"):
+        with pytest.raises(SettingError, match="cannot name a dimension: in assembly mode"):
+            Study(dimensions={name: [1, 2]}, assembly=assembly)
+    (plain,) = Study(assembly=assembly).configurations()
+    assert plain.values == {"INSTRUCTIONS": 2}
+    orders = Study(assembly={**assembly, "permutations": True}).configurations()
+    assert {(one.values["ORDER"], one.values["INSTRUCTIONS"]) for one in orders} == {("0,1", 2), ("1,0", 2)}
+
+
+@pytest.mark.parametrize("name", ["repetitions", "kind"])
+def test_columns_that_written_tables_add_name_nothing_of_the_users(name):
+    """A table with two columns `repetitions` could not be read again."""
+    with pytest.raises(SettingError, match=f"'{name}' cannot name a dimension"):
+        Study("PK_REGION { }", {name: [1]})
+    with pytest.raises(SettingError, match=f"derive: '{name}' is a column"):
+        Study("PK_REGION { }", {"N": [1]}, derive={name: "N"})
+    assert name in RESERVED  # which reports are checked against

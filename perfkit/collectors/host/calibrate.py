@@ -67,7 +67,7 @@ class Calibration(Plain):
     left_out
         What could not be measured because of the conditions -> the reason. No figure of these is given.
     spreads
-        Of resources that were measured several times (bandwidths) the least and the most.
+        Of resources that were measured several times (all but latencies of memory and the ROB) the least and the most.
     """
 
     host: Mapping[str, str]
@@ -102,7 +102,7 @@ class Calibration(Plain):
                 f"resources measured, {1e-9 / self.cycle_seconds:.2f} GHz"
             )
         ]
-        some = [f"{name} {value:.4g}" for name, value in list(self.resources.items())[:6]]
+        some = [f"{name} {value:.4g}{self._ends(name)}" for name, value in list(self.resources.items())[:6]]
         if some:
             lines.append(", ".join(some))
         lines.append(f"{self.rejected:.0%} of the samples rejected, {self.busy:.0%} left out beside a busy thread")
@@ -112,12 +112,18 @@ class Calibration(Plain):
             )
         return "\n".join(lines)
 
+    def _ends(self, name: str) -> str:
+        return " ({:.4g} to {:.4g})".format(*self.spreads[name]) if name in self.spreads else ""
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the measured latencies and throughputs; return the axes."""
         return draw("cycles:plot_calibration", self, ax=ax)
 
     def compare(self, core: Microarchitecture) -> pd.DataFrame:
-        """Return measured beside tabulated: form or resource, what, cycles, seconds, the core's figure, differs."""
+        """Return measured beside tabulated: form or resource, what, cycles, the core's figure, seconds, differs.
+
+        Of a resource also the ``least`` and the ``most`` of its measurements, where there were several.
+        """
         pd = of_extra("pandas")
 
         tables = InstructionTables.load(core)
@@ -139,6 +145,8 @@ class Calibration(Plain):
         frame["seconds"] = np.where(timed, frame["measured"] * self.cycle_seconds, np.nan)
         measured = zip(frame["what"], frame["measured"], strict=True)
         counts = [_tidy(value) if what == "latency" else value for what, value in measured]
+        ends = [self.spreads.get(name, (math.nan, math.nan)) for name in frame["name"]]
+        frame["least"], frame["most"] = (pd.Series([pair[at] for pair in ends], dtype=float) for at in (0, 1))
         frame["differs"] = (pd.Series(counts) - frame["table"]).abs() > ALIKE * frame["table"].abs() + 0.02
         return frame
 
@@ -179,7 +187,11 @@ class Calibration(Plain):
         title = f"perfkit calibrate on {self.host['processor']}, {self.host['date']}"
         header = [f"{key}: {value}" for key, value in self.host.items()]
         resources = {name: float(f"{value:.4g}") for name, value in self.resources.items() if self._counts(name, core)}
-        spreads = {name: ends for name, ends in self.spreads.items() if name in resources}
+        spreads = {  # around the figure as it is rounded
+            name: (min(least, resources[name]), max(most, resources[name]))
+            for name, (least, most) in self.spreads.items()
+            if name in resources
+        }
         write_overlay(path, core.name, title, self.overlay(core), header, resources, spreads)
         return Path(path)
 
@@ -432,12 +444,12 @@ def _measure_all(work: _Work, say: Callable[[str, Any], None]) -> dict[str, Any]
                 latencies.setdefault(form, []).append(latency)
             if throughput is not None:
                 throughputs.setdefault(form, []).append(throughput)
-    resources, refused = core_resources(bench)
-    spreads: dict[str, tuple[float, float]] = {}
+    resources, spreads, refused = core_resources(bench)
     left_out |= refused
     if work.memory:
-        more, spreads, refused = memory_resources(bench)
+        more, ends, refused = memory_resources(bench)
         resources |= more
+        spreads |= ends
         left_out |= refused
     if not bench.rates:
         raise UnavailableError(f"nothing could be measured: {next(iter(left_out.values()))}")

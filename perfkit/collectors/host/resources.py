@@ -65,10 +65,10 @@ class MeasuredFigures:
         return {name: (min(values), max(values)) for name, values in self.found.items() if len(values) > 1}
 
 
-def core_resources(bench: Bench) -> tuple[dict[str, float], dict[str, str]]:
+def core_resources(bench: Bench) -> tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, str]]:
     """Return front-end and retire widths, store-forward latencies, and the misprediction penalty: medians.
 
-    Also returns what could not be measured, with the reason.
+    Also returns the least and the most of each, and what could not be measured, with the reason.
     """
     figures = MeasuredFigures()
     for _ in range(_TIMES):
@@ -81,7 +81,8 @@ def core_resources(bench: Bench) -> tuple[dict[str, float], dict[str, str]]:
     medians = figures.medians(least=2)
     if "store_forward_latency" in medians:
         figures.left_out.pop("store forwarding", None)
-    return medians, {name: why for name, why in figures.left_out.items() if name not in medians}
+    spreads = {name: ends for name, ends in figures.spreads().items() if name in medians}
+    return medians, spreads, {name: why for name, why in figures.left_out.items() if name not in medians}
 
 
 def nops(bench: Bench) -> float:

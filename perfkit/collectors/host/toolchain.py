@@ -267,14 +267,19 @@ def compiler_kind(compiler: str) -> str:
     return "clang" if "clang" in version(compiler).lower() else "gcc"
 
 
-def vectorization(folder: Path, names: str = "*") -> dict[str, dict[str, float]]:
-    """Read optimisation records of some name: function -> loops vectorised and the widest vector (bytes)."""
+RECORDS = (".opt-record.json.gz", ".opt.yaml")
+"""How names of the optimisation records of gcc and of clang end."""
+
+
+def vectorization(records: Iterable[Path]) -> dict[str, dict[str, float]]:
+    """Read optimisation records: function -> loops vectorised and the widest vector (bytes)."""
     out: dict[str, dict[str, float]] = {}
-    for path in sorted(folder.glob(f"{names}.opt-record.json.gz")):
-        for function, text in _gcc_remarks(json.loads(gzip.decompress(path.read_bytes()))):
-            _note(out, function, text)
-    for path in sorted(folder.glob(f"{names}.opt.yaml")):
-        for function, text in _clang_remarks(path.read_text(encoding="utf-8")):
+    for path in records:
+        if path.name.endswith(RECORDS[0]):
+            remarks = _gcc_remarks(json.loads(gzip.decompress(path.read_bytes())))
+        else:
+            remarks = _clang_remarks(path.read_text(encoding="utf-8"))
+        for function, text in remarks:
             _note(out, function, text)
     return out
 

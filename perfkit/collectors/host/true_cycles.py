@@ -242,6 +242,9 @@ def true_cycles(
 ) -> TrueCycles:
     """Measure a kernel's core cycles with the time stamp counter.
 
+    A sample is many calls without a pause, which overlap on an out-of-order core: of a kernel of up to a few hundred
+    cycles these are the cycles from call to call (throughput), fewer than one call alone takes (latency).
+
     Parameters
     ----------
     kernel : Kernel

@@ -17,6 +17,7 @@ import pandas as pd
 
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import prepared, read_state
+from perfkit.collectors.host.osaca import architecture
 from perfkit.collectors.microbenchmark import compile as compiling
 from perfkit.collectors.microbenchmark.files_read import LINKED, files_of
 from perfkit.collectors.microbenchmark.lock import measuring_lock
@@ -217,7 +218,11 @@ class Microbenchmark:
         for one, program in (("mca", "llvm-mca"), ("osaca", "osaca")):
             if one in study.static:
                 try:
-                    toolchain.find_mca() if one == "mca" else toolchain.find_tool(program)
+                    if one == "mca":
+                        toolchain.find_mca()
+                    else:
+                        toolchain.find_tool(program)
+                        architecture(read_state())
                 except UnavailableError as error:
                     yield f"static: {one} is asked for, but {error}"
         usable = usable_cpus(study)

@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -199,11 +199,20 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
 
 
 def _asked_wrongly(message: str, study: Study) -> str:
-    """Say of a header that was not found that it lies beside the kernel, where names in quotes alone are looked for."""
+    """Say what to do about a header that was not found though it is near, and about marks outside of a region."""
     lost = re.search(r"fatal error: ([^:\n]+): No such file", message)  # clang says so itself
     if lost and any(Path(folder, lost[1]).is_file() for folder in _kernel_folders(study)):
         return (
             f'\n{lost[1]} lies beside the kernel: ask for it in quotes ("{lost[1]}"), or name its folder in `include`'
+        )
+    if re.search(r"'pk' (undeclared|was not declared)|undeclared identifier 'pk'", message):
+        if study.is_program:
+            return (
+                "\npk is a region's: whole programs mark what is timed by pk_start() and pk_stop(), and report nothing"
+            )
+        return (
+            "\nPK_BEGIN, PK_END and PK_REPORT use the region's pk: give it to a function of yours that they stand in "
+            "(a parameter `pk_context *pk`)"
         )
     return ""
 
@@ -383,6 +392,7 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
     loops = {key: _without_places(toolchain.hottest_loop(region)) for key, region in regions.items()}
     figures = toolchain.mca(loops) if "mca" in study.static and loops else {}
     more = osaca(loops) if "osaca" in study.static and loops else {}
+    records = _records(place) if "vectorization" in study.static else {}
     kernel = not study.is_program and study.assembly is None
     empty = _empty(batch, place) if kernel and good else None
     out = []
@@ -414,7 +424,7 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
             static |= toolchain.instruction_mix(loops[one.key])
         static |= figures.get(one.key, {}) | more.get(one.key, {})
         if "vectorization" in study.static:
-            static |= _vectorized(place, one.key, whole=study.is_program)
+            static |= _vectorized(records.get(one.key, ()), whole=study.is_program)
         (files, own), marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
         if study.is_program and not study.region and not marks and _mentions_start(study, files):
             note = "all of main() was timed: pk_start() stands in the sources, and is not called in what was compiled"
@@ -521,8 +531,17 @@ def _code(functions: Mapping[str, Sequence[toolchain.Disassembled]]) -> list[tup
     ]
 
 
-def _vectorized(place: Path, key: str, whole: bool) -> dict[str, float]:
-    records = toolchain.vectorization(place, f"*{key}*")
+def _records(place: Path) -> dict[str, list[Path]]:
+    """Return the optimisation records that compilers left, by the variant's key: thousands lie there, listed once."""
+    out: dict[str, list[Path]] = {}
+    for path in sorted(place.iterdir()):
+        if path.name.endswith(toolchain.RECORDS):
+            out.setdefault(path.name.partition(".")[0], []).append(path)
+    return out
+
+
+def _vectorized(paths: Iterable[Path], whole: bool) -> dict[str, float]:
+    records = toolchain.vectorization(paths)
     nothing = {"vectorized_loops": 0.0, "vectorized_bytes": 0.0}
     if not whole:
         return next((records[name] for name in ("pk_run", "pk_region") if name in records), nothing)

@@ -155,7 +155,10 @@ def _experiments(
     taken = RESERVED.union(one.values, built.static, (event.replace("-", "_") for event in study.events))
     for name in got.reports:
         if name in taken:
-            raise KernelError(f"PK_REPORT of {name!r}: the table has a column of that name already; name it otherwise")
+            raise KernelError(
+                f"PK_REPORT of {name!r}: the table has a column of that name already, which it would overwrite: name "
+                "it otherwise"
+            )
     yield _plain("", attempt, got)
     _commands(study.finalize, one)
 
@@ -243,23 +246,28 @@ def _row(
         counts[event] = next((each.mean for each in judged if each.settled), judged[-1].mean)
     ends = [said.low, said.high, min(cycles, default=math.nan), max(cycles, default=math.nan)]
     grain = chosen[0].get("grain")
-    error = _error(study, grain)
+    steps = int(chosen[0]["steps"])
+    error = _error(study, grain, steps)
     ends = [max(end + moved, 0.0) for end, moved in zip(ends, _moved(study, figures, error), strict=True)]
-    message = "; ".join(filter(None, (built.message, _short(grain, figures["cycles"]))))
+    whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
+    message = "; ".join(filter(None, (built.message, _short(grain, steps * figures["cycles"]), whole)))
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
         one, key, status="ok", message=message, settled=said.settled, attempts=len(timing), passes=agreeing,
-        steps=chosen[0]["steps"], spread=said.spread, low=low, high=high,
+        steps=steps, spread=said.spread, low=low, high=high,
         cycles_low=cycles_low, cycles_high=cycles_high, cycles_error=error, cycles_apart=_mean(apart),
         quiet=sum(run.quiet for run in runs) / tried if tried else math.nan,
         **figures, events=counts, reports=chosen[-1]["reports"], static=built.static, experiments=list(experiments),
     )  # fmt: skip
 
 
-def _error(study: Study, grain: Mapping[str, Any] | None) -> float:
-    """Return by how many cycles the readings of the clock, or the fence between executions, may move a row's figure."""
+def _error(study: Study, grain: Mapping[str, Any] | None, steps: int) -> float:
+    """Return by how many cycles the readings of the clock, or the fence between executions, may move a row's figure.
+
+    A step of the counter is one of the window's, of `steps` executions.
+    """
     marks = grain is not None and grain["marks"]
-    step = grain["cycles"] if grain is not None and not marks else 0.0
+    step = grain["cycles"] / steps if grain is not None and not marks else 0.0
     return max(step, FENCE_ERROR if marks or study.executions == "apart" else 0.0)
 
 
@@ -272,8 +280,11 @@ def _moved(study: Study, figures: Mapping[str, float], error: float) -> list[flo
     return [-own, own, -error - clock, error + clock]
 
 
+_COUNTS_ARE_WHOLE = "events are counted in whole executions: PK_BEGIN and PK_END limit what is timed alone"
+
+
 def _short(grain: Mapping[str, Any] | None, cycles: float) -> str:
-    """Say that a figure is readings of a clock whose steps are not small beside it; "" where they are."""
+    """Say that a window of that many cycles is readings of a clock whose steps are not small beside it, or nothing."""
     if grain is None or grain["marks"] or not cycles < _FEW_STEPS * grain["cycles"]:
         return ""
     return (

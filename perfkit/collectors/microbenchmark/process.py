@@ -107,7 +107,7 @@ class Experiment:
     apart : float, optional
         Cycles of an execution that began when the one before had ended; NaN: unknown; None: so did those of the runs.
     grain : Grain, optional
-        The steps of the counter, where the figures are sums of few readings of it.
+        The steps of the counter, where the windows are few of these long.
     """
 
     steps: int
@@ -191,6 +191,7 @@ class MeasuringProcess:
         self._threads, self._fifo = threads, fifo
         self._limits, self.level, self._lists = limits or Limits(), level, lists
         self._objects: set[str] = set()
+        self._last = ""
         self._child: subprocess.Popen[bytes] | None = None
         self._requests = self._answers = -1
         self._buffer = b""
@@ -221,14 +222,17 @@ class MeasuringProcess:
         UnavailableError
             If the machine cannot count the event.
         """
-        if request.object not in self._objects and len(self._objects) >= _MOST_OBJECTS:
+        # What a kernel keeps in its own variables is of the memory that it saw last, which others have used since.
+        comes_back = request.object in self._objects and request.object != self._last
+        if comes_back or len(self._objects | {request.object}) > _MOST_OBJECTS:
             self.close()
         self.start()
         self._objects.add(request.object)
+        self._last = request.object
         event = event_numbers(request.event) if request.event else (-1, 0)
         try:
             os.write(self._requests, request.line(event).encode())
-            return self._read(request, time.monotonic() + time_limit, time_limit)
+            return self._read(request, time_limit)
         except BrokenPipeError:
             raise KernelError(self._obituary()) from None
         except BaseException:
@@ -255,7 +259,11 @@ class MeasuringProcess:
             os.close(theirs)
             os.close(their_answers)
         self._buffer = b""
-        ready = self._line(time.monotonic() + _STARTS_WITHIN).split()
+        line = self._line(time.monotonic() + _STARTS_WITHIN)
+        if line is None:
+            self.close()
+            raise KernelError(f"the measuring process did not start within {_STARTS_WITHIN} s")
+        ready = line.split()
         if len(ready) != 5 or ready[0] != "ready":
             self.close()
             raise UnavailableError(f"the measuring process did not start: it said {' '.join(ready)!r}")
@@ -265,12 +273,16 @@ class MeasuringProcess:
         memory = self._limits.memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return str(memory), str(self._limits.files)
 
-    def _read(self, request: Request, deadline: float, time_limit: float) -> Experiment:
-        steps, runs, reports, sentinel = 0, [], {}, math.nan
+    def _read(self, request: Request, time_limit: float) -> Experiment:
+        deadline = time.monotonic() + time_limit
+        steps, reports, sentinel = 0, {}, math.nan
+        runs: list[Run] = []
         apart: float | None = math.nan
         grain: Grain | None = None
         while True:
-            line = self._line(deadline, time_limit)
+            line = self._line(deadline)
+            if line is None:
+                raise KernelError(_too_long(len(runs), request.repetitions, time_limit))
             words = line.split(" ")
             try:
                 if words[0] == "begin" and words[1] == request.variant and steps == 0:
@@ -298,13 +310,12 @@ class MeasuringProcess:
             except (ValueError, IndexError):
                 raise KernelError(f"the kernel printed garbage among the measurements: {line[:80]!r}") from None
 
-    def _line(self, deadline: float, time_limit: float | None = None) -> str:
+    def _line(self, deadline: float) -> str | None:
+        """Return the next line of the answer; None if there is none until the deadline."""
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._answers], [], [], left)[0]:
-                if time_limit is None:
-                    raise KernelError(f"the measuring process did not start within {_STARTS_WITHIN} s")
-                raise KernelError(f"the kernel hung: no result within {time_limit:g} s (the study's time_limit)")
+                return None
             part = os.read(self._answers, 1 << 16)
             if not part:
                 raise KernelError(self._obituary())
@@ -358,6 +369,16 @@ def event_numbers(name: str) -> tuple[int, int]:
     from perfkit.names import did_you_mean
 
     raise SettingError(f"unknown event {name!r}; {did_you_mean(name, EVENTS)}; or a raw code such as r01c2")
+
+
+def _too_long(runs: int, repetitions: int, time_limit: float) -> str:
+    limit = f"{time_limit:g} s (the study's time_limit)"
+    if not runs:
+        return f"the kernel hung: no result within {limit}"
+    return (
+        f"no result within {limit}, although {runs} of {repetitions} repetitions ended: raise `time_limit`, or ask for "
+        "fewer `windows` or `repetitions` in `policy`; or the kernel hung in the next"
+    )
 
 
 def _run(words: Sequence[str]) -> Run:

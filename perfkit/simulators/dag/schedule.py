@@ -285,7 +285,7 @@ class _Run:
         self.memory = tables.new_memory(self.settings, self.program, self.parameters, self.stack, words)
         if self.parameters[layout.WAYS]:
             fill_sets(order, self.memory.sets, self.memory.trees)
-        self.used = order[:0]
+        self.used = self.used[:0]
 
     def warm_up(self, records: Any, length: int) -> None:
         for start, end in self._located(records, length):

@@ -313,6 +313,25 @@ def test_noting_files_takes_little_where_there_are_many_variants(tmp_path, compi
     assert compile_batch(batch, tmp_path / "obj") == first
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_a_folder_of_optimisation_records_is_listed_once_for_many_variants(tmp_path, monkeypatch, compiler):
+    kernel = "PK_REGION { float *a = (float *)pk->memory; for (int i = 0; i < N; i++) a[i] *= 2; PK_KEEP_MEMORY(); }"
+    study = Study(kernel, {"N": [64, 128, 256]}, compilers=[f"{compiler} -O3"], static=["vectorization"])
+    (batch,) = batches_of(study, [(one, f"key{at}") for at, one in enumerate(study.configurations())], 9)
+    listed, plain = [], os.scandir
+
+    def scandir(path="."):
+        listed.append(str(path))
+        return plain(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path=".": (listed.append(str(path)), listdir(path))[1])
+    built = compile_batch(batch, tmp_path / "obj")
+    assert [one.static["vectorized_loops"] for one in built] == [1, 1, 1]
+    assert listed.count(str(tmp_path / "obj" / batch.place)) <= 1
+
+
 @pytest.mark.measures
 def test_a_study_goes_on_with_the_same_files_alone(tmp_path, monkeypatch):
     written(tmp_path, k_c=KERNEL, inc__deep_h="#define DEEP 100\n", b__deep_h="#define DEEP 200\n")

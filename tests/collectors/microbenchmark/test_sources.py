@@ -462,3 +462,20 @@ def test_a_copy_of_perfkits_header_beside_a_program_names_no_marks(tmp_path, nam
     (built,) = compile_batch(batch, tmp_path / "objects")
     assert not built.failed, built.message
     assert built.message.startswith("all of main() was timed") == (name == "mine.h")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "g++", "clang"])
+def test_marks_outside_of_a_region_are_told_what_they_need(tmp_path, compiler):
+    """ "error: 'pk' undeclared" alone told nobody what to do."""
+
+    def said(kernel):
+        study = Study(kernel, {"N": [1]}, compilers=[compiler])
+        (batch,) = batches_of(study, [(one, "key") for one in study.configurations()], 1)
+        return compile_batch(batch, tmp_path / str(len(kernel)))[0].message
+
+    helper = "static void helper(HANDED) { PK_BEGIN; PK_END; }\nPK_REGION { helper(GIVEN); PK_KEEP_MEMORY(); }"
+    assert "a parameter `pk_context *pk`" in said(helper.replace("HANDED", "void").replace("GIVEN", ""))
+    assert not said(helper.replace("HANDED", "pk_context *pk").replace("GIVEN", "pk"))
+    program = '#include "perfkit.h"\nint main() { PK_REPORT("a", 1); return 0; }'
+    assert "whole programs mark what is timed by pk_start()" in said(program)
+    assert "pk_context" not in said("PK_REGION { other = 1; }")

@@ -7,8 +7,8 @@
        (marks: 1 where the object has marks, which must then be reached)
      answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried quiet level",
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
-              "grain ticks cycles marks" (of figures that are few readings of a counter that advances in steps; marks: 1
-              where the region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
+              "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
+              region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
    How a window is timed in cycles, and which windows count: clock.h and docs/studies.md. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -78,10 +78,10 @@ static double grain_of(double readings) {
 
 #define LARGEST 10000
 #define TARGET_TICKS 8000
-#define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
+#define LONGEST_RUN 1e9 /* nanoseconds: a run whose windows take long has fewer of them */
 
 typedef void (*variant_function)(pk_context *);
-typedef struct { double tsc, ns, cycles, event, level, rate, readings; int steady, quiet, unpaired, unreached; } window;
+typedef struct { double tsc, ns, cycles, event, level, rate, grain; int steady, quiet, unpaired, unreached, mixed, is_short; } window;
 
 static void flush(variant_function own, pk_context *pk) {
     if (own)
@@ -136,8 +136,8 @@ static void calibrate_fence(void) {
     if (fence_cycles < 0) fence_cycles = 0;
 }
 
-/* Cycles that a pair of marks inside a region, and the readings around a window of one execution, add to what lies between
-   them; subtracted once all is calibrated. */
+/* Cycles that a pair of marks inside a region, and the readings around a window, add to what lies between them; subtracted
+   once all is calibrated. */
 static double marks_cycles, window_cycles;
 static int exact;
 
@@ -152,6 +152,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     pk->ticks = 0;
     pk->begins = pk->marked = 0;
     pk->begun = 0;
+    pk->mixed = 0;
     mark before = mark_before();
     double count = counter >= 0 ? event_begins(counter) : 0;
     uint64_t begin_ns = nanoseconds(), begin = ticks_before();
@@ -162,6 +163,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     mark after = mark_after();
     out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
     out->unreached = has_marks && !pk->marked;
+    out->mixed = pk->mixed;
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
     if (fenced && !pk->marked) {
@@ -170,14 +172,16 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
         tsc = inside;
     }
     out->rate = cycles_a_tick(before, after);
-    out->readings = pk->marked ? (double)pk->marked / (double)steps : steps == 1;
+    /* Windows shorter than those that are made by default are few steps of the counter long. */
+    out->is_short = pk->marked || steps == 1 || tsc < 0.9 * TARGET_TICKS;
+    out->grain = pk->marked ? grain_of((double)pk->marked / (double)steps) : grain_of(1) / (double)steps;
     if (pk->marked) { /* the region marked a part of itself: its ticks count, and wall time in proportion */
         double inside = (double)pk->ticks - (double)pk->marked * ((double)clock_overhead + (exact ? marks_cycles / out->rate : 0));
         out->ns *= tsc > 0 ? inside / tsc : 0;
         tsc = inside;
-    } else if (steps == 1 && exact) {
+    } else if (exact && (steps == 1 || !fenced)) {
         tsc -= window_cycles / out->rate;
-        out->ns = tsc * tick_ns;
+        if (out->is_short) out->ns = tsc * tick_ns / (double)steps;
     }
     out->tsc = tsc / (double)steps;
     out->cycles = tsc * out->rate / (double)steps;
@@ -221,7 +225,7 @@ static const char *program_window_of(int (*program)(char **), int counter, windo
     out->tsc = one.ticks - one.pairs * program_cycles / (one.rate > 0 ? one.rate : 1);
     out->ns = one.ns - one.pairs * program_ns;
     out->cycles = one.cycles - one.pairs * program_cycles;
-    out->level = one.level, out->steady = one.steady, out->readings = one.pairs;
+    out->level = one.level, out->steady = one.steady, out->grain = grain_of(one.pairs), out->is_short = 1;
     out->rate = one.ticks > 0 ? one.cycles / one.ticks : one.rate;
     out->event = counter >= 0 ? one.event : 0.0 / 0.0;
     return fault;
@@ -247,39 +251,38 @@ static int ready_memory(size_t size, int want_huge) {
 }
 
 /* The windows of one run: figures of those that lie between equal chains, and of them the ones beside no busy neighbour. */
-typedef struct { double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST], level[LARGEST], rate[LARGEST]; int n; } windows_of;
+typedef struct { double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST], level[LARGEST]; int n; } windows_of;
 
 static void take(windows_of *all, const window *one) {
     if (all->n == LARGEST) return;
     all->tsc[all->n] = one->tsc, all->ns[all->n] = one->ns, all->cycles[all->n] = one->cycles;
-    all->event[all->n] = one->event, all->level[all->n] = one->level, all->rate[all->n] = one->rate;
+    all->event[all->n] = one->event, all->level[all->n] = one->level;
     all->n++;
 }
 static double above_nothing(double value) { return value < 0 ? 0 : value; }
-/* Cycles by the clock rate of the windows around each, in order of time. Of a counter that advances in steps each chain is
-   up to a step off (a hundredth), and a low percentile of the cycles would be of the windows whose chains seemed long: 0.2
-   to 0.35 % too low. A rate that differs by more is another rate. */
-#define AROUND 32
-static void smooth(windows_of *all) {
-    double near[2 * AROUND + 1], bound = 1.05 * clock_step / (link_cycles * LINKS);
-    if (!(clock_step > 2)) return;
-    for (int i = 0; i < all->n; i++) {
-        int from = i < AROUND ? 0 : i - AROUND, n = (i + AROUND < all->n ? i + AROUND + 1 : all->n) - from, taken = 0;
-        double sum = 0;
-        memcpy(near, all->rate + from, (size_t)n * sizeof *near);
-        qsort(near, (size_t)n, sizeof *near, by_value);
-        for (int k = 0; k < n; k++)
-            if (fabs(near[k] / near[n / 2] - 1) <= bound * near[n / 2]) sum += near[k], taken++;
-        if (fabs(all->rate[i] / (sum / taken) - 1) <= bound * all->rate[i]) all->cycles[i] *= sum / taken / all->rate[i];
-    }
+/* Cycles of the windows about the 10th percentile of the ticks, by the clock rate of each. Chosen by their cycles, they would
+   be those whose chains seemed long: where the counter advances in steps a chain is up to a hundredth off, and beside long
+   windows the rate is another one than within (0.3 to 0.5 % too few cycles of 1.5 million). `grain`: what lies that near to
+   the percentile is the same reading. */
+static double cycles_of(const windows_of *all, double grain) {
+    static struct { double ticks, cycles; } sorted[LARGEST];
+    int n = all->n, from = n / 20, to = n / 4 > from ? n / 4 : from + 1;
+    double sum = 0;
+    if (!n) return 0.0 / 0.0;
+    for (int i = 0; i < n; i++) sorted[i].ticks = all->tsc[i], sorted[i].cycles = all->cycles[i];
+    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    double around = sorted[n / 10].ticks;
+    while (from > 0 && sorted[from - 1].ticks >= around - grain) from--;
+    while (to < n && sorted[to].ticks <= around + grain) to++;
+    for (int i = from; i < to; i++) sum += sorted[i].cycles;
+    return sum / (to - from);
 }
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
     windows_of *used = quiet->n ? quiet : steady->n ? steady : any;
     int kept = used == any ? 0 : used->n, calm = used == quiet ? quiet->n : 0;
-    double grain = last->readings > 0 ? grain_of(last->readings) : 0;
-    if (kept) smooth(used);
-    double cycles = kept ? about_tenth(used->cycles, kept, grain * last->rate) : 0.0 / 0.0;
+    double grain = last->grain;
+    double cycles = kept ? cycles_of(used, grain) : 0.0 / 0.0;
     double event = kept ? tenth(used->event, kept) : 0.0 / 0.0;
     fprintf(answers, "run %.17g %.17g %.17g %.17g %d %d %d %.6g\n", above_nothing(about_tenth(used->tsc, used->n, grain)),
             above_nothing(about_tenth(used->ns, used->n, grain * tick_ns)), above_nothing(cycles), event, kept, tried, calm,
@@ -296,23 +299,25 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
     any.n = steady.n = quiet.n = 0;
     while (quiet.n < what->windows && tried < most) {
         window one = {0};
+        uint64_t begun = nanoseconds();
         if (what->program) {
             *fault = program_window_of(what->program, what->counter, &one);
         } else {
-            pk->reports = 0;
+            pk->reports = pk->kept;
             once(what->run, what->own_flush, pk, what->warmup, what->cold, what->counter, &one);
         }
-        if (one.unpaired) *fault = "PK_BEGIN and PK_END do not come in pairs: each execution must begin what it ends, and end what it begins";
+        if (one.mixed) *fault = "PK_BEGIN and PK_END of several threads lie among each other, and all threads share one pair of marks: put them "
+                                "around the parallel part";
+        else if (one.unpaired) *fault = "PK_BEGIN and PK_END do not come in pairs: each execution must begin what it ends, and end what it begins";
         else if (one.unreached) *fault = "PK_BEGIN and PK_END stand in the region, and a window of executions reached neither: they are what is to be "
                                          "timed; where the whole region is, leave them out (#if)";
         if (**fault) return tried;
         tried++;
-        double whole = one.ns * (double)pk->steps;
+        double whole = one.ns * (double)pk->steps, all = (double)(nanoseconds() - begun);
         /* Over milliseconds the clock rate changes and neighbours come and go: such a window is not timed again. */
-        if (whole > 2e6) {
-            most = what->windows;
-            if (whole * what->windows > LONGEST_RUN) most = LONGEST_RUN / whole < 1 ? 1 : (int)(LONGEST_RUN / whole);
-        }
+        if (whole > 2e6) most = what->windows;
+        /* What lies around what is timed, of a program all that its process takes, counts as well. */
+        if (all * most > LONGEST_RUN && all > 2e6) most = LONGEST_RUN / all < 1 ? 1 : (int)(LONGEST_RUN / all);
         *last = one;
         take(&any, &one);
         if (one.steady) {
@@ -322,6 +327,26 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
     }
     return tried;
 }
+/* Of a name that one execution reports twice, with two values, a row would keep one: which is no one's choice. */
+static const char *twice_reported(const pk_context *pk) {
+    if (*pk->lost) return NULL; /* names that were cut may be alike: that is told instead */
+    for (int i = 0; i < pk->reports && i < PK_REPORTS; i++)
+        for (int j = 0; j < i; j++)
+            if (!strcmp(pk->report[i].name, pk->report[j].name) && memcmp(&pk->report[i].value, &pk->report[j].value, sizeof(double)))
+                return pk->report[i].name;
+    return NULL;
+}
+/* Keep one report of each name, as its last execution made it. */
+static void merge_reports(pk_context *pk) {
+    int n = 0;
+    for (int i = 0; i < pk->reports && i < PK_REPORTS; i++) {
+        int at = 0;
+        while (at < n && strcmp(pk->report[at].name, pk->report[i].name)) at++;
+        pk->report[at] = pk->report[i];
+        n += at == n;
+    }
+    pk->reports = n;
+}
 /* Executions one after the other: their cycles. */
 static void answer_apart(const timed *what, pk_context *pk, fences_function fences) {
     const char *fault = "";
@@ -329,13 +354,11 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
     if (!set_fences(fences, 1)) { fprintf(answers, "apart nan\n"); return; }
     calibrate_fence();
     fenced = 1;
-    window last;
+    window last = {0};
     windows_of_run(what, pk, &last, &fault);
     fenced = 0;
     set_fences(fences, 0);
-    windows_of *used = quiet.n ? &quiet : &steady;
-    smooth(used);
-    fprintf(answers, "apart %.17g\n", tenth(used->cycles, used->n));
+    fprintf(answers, "apart %.17g\n", cycles_of(quiet.n ? &quiet : &steady, last.grain));
 }
 
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
@@ -370,6 +393,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     pk.threads = threads;
     pk.steps = 1;
     if (!program && setup) setup(&pk);
+    pk.kept = pk.reports < PK_REPORTS ? pk.reports : PK_REPORTS;
     if (apart && !fenced) {
         run(&pk); /* a region that never ends has no place for a fence: whoever reads this learns how it ended instead */
         fprintf(answers, "error no fence could be put between the executions of the region\n");
@@ -379,12 +403,17 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     exact = 0;
     if (program)
         pk.steps = 1;
-    else if (steps > 0) {
-        pk.steps = steps;
-        once(run, own_flush, &pk, 0, cold, -1, &one); /* tells whether the region has marks */
-    } else {
-        once(run, own_flush, &pk, 1, cold, -1, &one);
-        for (;;) { /* as many executions as fill a short window: long windows catch interrupts and frequency changes */
+    else {
+        pk.reports = pk.kept;
+        once(run, own_flush, &pk, 0, cold, -1, &one);
+        const char *name = twice_reported(&pk);
+        if (name) {
+            fprintf(answers, "error PK_REPORT of '%s': one execution reports it twice, with two values: name them differently\n", name);
+            goto close;
+        }
+        pk.steps = steps > 0 ? steps : 1;
+        if (pk.steps > 1) once(run, own_flush, &pk, 0, cold, -1, &one); /* tells whether the region has marks */
+        while (steps <= 0) { /* as many executions as fill a short window: long windows catch interrupts and frequency changes */
             once(run, own_flush, &pk, 0, cold, -1, &one);
             if (one.tsc * (double)pk.steps >= TARGET_TICKS || pk.steps >= (fenced ? 1 << 10 : 1 << 20)) break;
             pk.steps *= 2;
@@ -393,7 +422,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     fprintf(answers, "begin %s %ld %llu\n", variant, pk.steps, (unsigned long long)clock_overhead);
     if (program && !program_cycles && ready_window()) calibrate_program();
     if (!program && pk.marked && !marks_cycles) marks_cycles = beside_the_chain(known_marked, 50, marks_cycles);
-    if (!program && !pk.marked && pk.steps == 1 && !window_cycles) window_cycles = beside_the_chain(known_alone, 1, window_cycles);
+    if (!program && !pk.marked && !window_cycles) window_cycles = beside_the_chain(known_alone, 1, window_cycles);
     exact = 1;
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
@@ -405,17 +434,18 @@ static void serve(const char *object, const char *variant, int repetitions, int 
                                                       "nothing: repeat its work, and keep the compiler from removing it";
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
     }
-    if (one.readings > 0 && clock_step > 2)
+    if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
     if (counter < 0) answer_apart(&what, &pk, fences);
+    double again = sentinel();
+    merge_reports(&pk);
+    if (!program && teardown) teardown(&pk);
     if (*pk.lost) {
         fprintf(answers, "error PK_REPORT: %s...: a row holds %d reports of at most %d letters each\n", pk.lost, PK_REPORTS, PK_REPORT_NAME - 1);
         goto close;
     }
     for (int i = 0; i < pk.reports && i < PK_REPORTS; i++) fprintf(answers, "report %s %.17g\n", pk.report[i].name, pk.report[i].value);
-    double again = sentinel();
     fprintf(answers, "sentinel %.6g %.6g\n", known >= again || again != again ? known : again, quiet_level);
-    if (!program && teardown) teardown(&pk);
     fprintf(answers, "end %s\n", variant);
 close:
     if (fenced) set_fences(fences, 0);

@@ -17,9 +17,11 @@ typedef struct pk_context {
     uint64_t begun;      /* PK_BEGIN ... PK_END inside a region: only what lies between is timed */
     uint64_t ticks;
     long begins, marked;
-    int reports;
+    int reports, kept;   /* kept: those of PK_SETUP */
     struct { char name[PK_REPORT_NAME]; double value; } report[PK_REPORTS];
     char lost[PK_REPORT_NAME + 16];       /* a report that has no room */
+    const void *thread;                   /* the one that is between its marks: those of another must not lie among them */
+    int mixed;
 } pk_context;
 
 #ifdef __cplusplus
@@ -71,6 +73,11 @@ static inline uint64_t pk_now(void) {
     __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(low), "=d"(high) : : "memory");
     return low | (uint64_t)high << 32;
 }
+static inline const void *pk_this_thread(void) { /* the first word of a thread's own data is its address */
+    const void *it;
+    __asm__ volatile("mov %%fs:0, %0" : "=r"(it));
+    return it;
+}
 /* Stays in the object where the compiler drops the code around it, and linkers what nothing uses (--gc-sections): a mark
    that stands in a region is to be reached. */
 #if defined(__has_attribute)
@@ -84,9 +91,11 @@ static inline uint64_t pk_now(void) {
 #define PK_BEGIN \
     __extension__({ \
         static const char pk_note[] PK_STAYS = "perfkit: a region has PK_BEGIN"; \
-        pk->begins++, pk->begun = pk_now(); \
+        pk->mixed |= pk->begun && pk->thread != pk_this_thread(); \
+        pk->thread = pk_this_thread(), pk->begins++, pk->begun = pk_now(); \
     })
-#define PK_END (pk->ticks += pk_now() - pk->begun, pk->begun = 0, pk->marked++) /* without a beginning: since the machine's start */
+#define PK_END \
+    (pk->ticks += pk_now() - pk->begun, pk->mixed |= pk->begun && pk->thread != pk_this_thread(), pk->begun = 0, pk->marked++) /* without a beginning: since the machine's start */
 
 /* A figure of the kernel's own, e.g. the bytes it moved: becomes a column. */
 static inline __attribute__((unused)) void pk_report(pk_context *pk, const char *name, double value) {

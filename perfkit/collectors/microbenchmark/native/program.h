@@ -19,16 +19,16 @@ static unsigned program_event_type; /* of its own in each child: the measuring p
 static unsigned long long program_event_config;
 static int program_has_region; /* the study names functions that begin and end what is timed */
 
+/* Begin (1) or end (0) the region; whether it was begun, or ended, already: at one moment, for threads may meet here. */
+static int is_second(int running) { return __atomic_exchange_n(&shared->running, running, __ATOMIC_SEQ_CST) == running; }
 static void region_begin(void) {
     shared->before = mark_before();
-    shared->running = 1;
     if (program_counter >= 0) shared->count = event_begins(program_counter);
     shared->begin_ns = nanoseconds();
     shared->begin = ticks_before();
 }
-static void region_end(void) {
-    if (!shared->running) return;
-    uint64_t ticks = ticks_after() - shared->begin, ns = nanoseconds() - shared->begin_ns;
+static void region_end(uint64_t end) {
+    uint64_t ticks = end - shared->begin, ns = nanoseconds() - shared->begin_ns;
     if (program_counter >= 0) shared->event += event_ends(program_counter, shared->count);
     else shared->event = 0.0 / 0.0;
     mark after = mark_after();
@@ -41,7 +41,6 @@ static void region_end(void) {
     shared->steady &= is_steady(shared->before, after);
     if (level > shared->level) shared->level = level;
     shared->pairs++;
-    shared->running = 0;
 }
 __attribute__((visibility("default"))) void pk_start(void) {
     if (!shared) return;
@@ -49,18 +48,21 @@ __attribute__((visibility("default"))) void pk_start(void) {
         memset(shared, 0, sizeof *shared);
         shared->steady = 1;
     }
-    shared->unpaired += shared->running;
+    shared->unpaired += is_second(1);
     region_begin();
 }
 __attribute__((visibility("default"))) void pk_stop(void) {
+    uint64_t end = ticks_after();
     if (!shared) return;
-    shared->unpaired += shared->whole || !shared->running;
-    region_end();
+    int lone = is_second(0);
+    shared->unpaired += shared->whole || lone;
+    if (!lone) region_end(end);
 }
 /* The whole of what main() returned, or exit() was given: the system passes on its last eight bits alone. */
 static void program_ends(int returned, void *unused) {
+    uint64_t end = ticks_after();
     (void)unused;
-    if (shared->whole) region_end();
+    if (shared->whole && !is_second(0)) region_end(end);
     shared->finished = 1;
     shared->returned = returned;
 }
@@ -107,6 +109,7 @@ static const char *program_once(int (*program)(char **), int counted, program_wi
         close(fileno(answers));
         on_exit(program_ends, NULL);
         program_counter = counted ? open_event(program_event_type, program_event_config) : -1;
+        shared->running = 1;
         region_begin();
         exit(program(environ));
     }
@@ -130,7 +133,7 @@ static const char *program_once(int (*program)(char **), int counted, program_wi
         snprintf(fault, sizeof fault, "the program began its region and never ended it");
     else if (out->unpaired)
         snprintf(fault, sizeof fault, "the program began its region twice, or ended it without having begun it: pk_start() and pk_stop(), or the "
-                 "functions of `region`, come in pairs");
+                 "functions of `region`, come in pairs, of which all threads share one");
     else if (!out->pairs)
         snprintf(fault, sizeof fault, "the program timed nothing");
     else
