@@ -321,6 +321,23 @@ def test_a_call_of_sixty_million_instructions_is_measured():
     assert answer.measured.part == pytest.approx(answer.result.instructions / 60e6, rel=0.02)
 
 
+def test_of_a_far_longer_call_the_first_answer_comes_before_its_instructions_are_counted(monkeypatch):
+    """Its beginning was recorded, then ten times as much, and counted for up to three times 6 s, before a word came."""
+    monkeypatch.setattr("perfkit.diagnosis.why._COUNTABLE", float("inf"))  # however busy this machine is
+    said: list[str] = []
+    answer = pk.why(compiled("long", LONG), "solve", ["90000"], core="zen5", say=said.append)
+    stages = [
+        next((k for k, each in enumerate(said) if words in each), -1)
+        for words in ("recording it from", "What would help comes next", "counting the instructions of the call")
+    ]
+    if stages[0] >= 0:  # there were samples enough to say when
+        assert stages == sorted(stages), said
+        assert not any("one call is more than" in each for each in said)
+        assert "measured cycles come later" in said[stages[1]]
+    if answer.measured is not None:  # counted to its end in the time that there is for that
+        assert answer.measured.part == pytest.approx(answer.result.instructions / 450e6, rel=0.02)
+
+
 def test_outcomes_that_a_processor_learns_by_heart_are_no_mispredictions_where_the_measured_time_says_so():
     trace = pk.datasets.load("traces/branchy")
     core = Microarchitecture.load("zen5")
