@@ -63,7 +63,8 @@ def functions(lines: list[str], report: Report) -> tuple[pd.DataFrame, dict[str,
             if key == "events":
                 events = rest.split()
             elif key in ("summary", "totals"):
-                summary = [int(v) for v in rest.split()]
+                words = rest.split()
+                summary = [int(v) for v in words] if all(v.isdecimal() for v in words) else None
             elif key == "desc":
                 name, _, value = rest.partition(":")
                 about[name.strip()] = value.strip()

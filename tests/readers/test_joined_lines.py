@@ -387,3 +387,11 @@ def test_perfs_fields_in_quotes_are_read(separator, timed, tmp_path):
         found, samples = counts(tmp_path / "d.csv", text)
         assert found == {"cycles": 1000, "instructions": 2000, "misses": 30}
         assert samples.table.set_index("event")["running"]["misses"] == 0.5
+
+
+def test_a_summary_of_cachegrind_that_is_no_number_is_a_problem(tmp_path):
+    text = "# callgrind\nevents: Ir I1mr\nfl=a.c\nfn=f\n1 1000 2\n2 10 0\nsummary: 1010& 2\n".replace(
+        "# callgrind\n", ""
+    )
+    with pytest.raises(FormatError, match="do not add up to the summary"):
+        counts(tmp_path / "d.out", f"desc: I1 cache: 32768 B\ncmd: ./a\n{text}")
