@@ -105,7 +105,12 @@ def _read_csv(lines: list[str], report: Report, run: str, whole: bool) -> Dump:
     for number, line in enumerate(lines[start:], start + 1):
         if not line.strip():
             continue
-        cells = cells_of(line)
+        cells = cells_of(line.strip("\ufeff\r"))
+        if _is_csv_header(line) and cells != header:
+            raise FormatError(
+                f"{report.file}, line {number}: another heading than in line {start}, as where tables of other "
+                "counters are put one after another. Read them from files of their own"
+            )
         if len(cells) != len(header):
             why = f"expected {len(header)} fields as in the header, found {len(cells)}"
             cut = number == len(lines) and not whole

@@ -21,7 +21,7 @@ TITLE = "likwid-perfctr, tables and timelines"
 
 _CSV_TABLE = re.compile(
     r"^TABLE,(?:Region (?P<region>[^,]*),)?Group (?P<group>\d+) (?P<what>(?i:Raw STAT|Raw|Metric STAT|Metric))"
-    r",[^,]*,\d+,*$"
+    r",[^,]*,\d+[,\s]*$"
 )
 _TITLE = re.compile(r"TABLE,(?:Region [^,]*,)?Group \d+ (?:Raw|Metric)")
 _BOX_TITLE = re.compile(r"^(?:Region (?P<region>.*), )?Group (?P<group>\d+): ")

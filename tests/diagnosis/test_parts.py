@@ -754,6 +754,7 @@ __attribute__((noipa)) long sum(char (*m)[4096], int from, int to) {
 int main(int argc, char **argv) {
     int where = atoi(argv[1]);
     long s = 0;
+    madvise(memory, sizeof memory, MADV_NOHUGEPAGE);  /* which come by themselves on some systems */
     if (where == 0)  /* before all calls */
         for (int i = 0; i < PAGES; i++) memory[i][0] = 1;
     for (int r = 0; r < 30; r++) {

@@ -395,3 +395,32 @@ def test_a_summary_of_cachegrind_that_is_no_number_is_a_problem(tmp_path):
     )
     with pytest.raises(FormatError, match="do not add up to the summary"):
         counts(tmp_path / "d.out", f"desc: I1 cache: 32768 B\ncmd: ./a\n{text}")
+
+
+HEADING = (
+    "name,iterations,real_time,cpu_time,time_unit,bytes_per_second,items_per_second,label,error_occurred,error_message"
+)
+
+
+@pytest.mark.parametrize("errors", ["raise", "collect"])
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_benchmarks_of_other_counters_are_not_read_under_the_first_heading(errors, ends, tmp_path):
+    path = tmp_path / "both.csv"
+    row = '"BM_a",1000,5,5,ns,,,,,,100,200'
+    first = [f'{HEADING},"CYCLES","INSTRUCTIONS"', row]
+    path.write_text(ends.join([*first, f'{HEADING},"CYCLES","BRANCHES"', row, ""]))
+    with pytest.raises(FormatError, match="line 3: another heading than in line 1"):
+        pk.read_samples(path, errors=errors)
+    path.write_text(ends.join([*first, *first, ""]))
+    assert pk.read_samples(path, errors=errors).table["run"].nunique() == 2
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", " \n"])
+def test_likwids_tables_have_any_line_ends(ends, tmp_path):
+    path = tmp_path / "likwid.csv"
+    rows = [
+        "STRUCT,Info,3,,", "CPU name:,Intel Xeon,,,", "TABLE,Group 1 Raw,CLOCK,2,,",
+        "Event,Counter,HWThread 0,HWThread 1,", "INSTR_RETIRED_ANY,FIXC0,1000,2000,", "CPU_CLK_UNHALTED_CORE,FIXC1,500,700,",
+    ]  # fmt: skip
+    path.write_bytes(ends.join([*rows, ""]).encode())
+    assert pk.read_samples(path).table["count"].sum() == 4200
