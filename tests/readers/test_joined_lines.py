@@ -420,7 +420,8 @@ def test_likwids_tables_have_any_line_ends(ends, tmp_path):
     path = tmp_path / "likwid.csv"
     rows = [
         "STRUCT,Info,3,,", "CPU name:,Intel Xeon,,,", "TABLE,Group 1 Raw,CLOCK,2,,",
-        "Event,Counter,HWThread 0,HWThread 1,", "INSTR_RETIRED_ANY,FIXC0,1000,2000,", "CPU_CLK_UNHALTED_CORE,FIXC1,500,700,",
+        "Event,Counter,HWThread 0,HWThread 1,", "INSTR_RETIRED_ANY,FIXC0,1000,2000,",
+        "CPU_CLK_UNHALTED_CORE,FIXC1,500,700,",
     ]  # fmt: skip
     path.write_bytes(ends.join([*rows, ""]).encode())
     assert pk.read_samples(path).table["count"].sum() == 4200

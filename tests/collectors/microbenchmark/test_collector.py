@@ -724,7 +724,15 @@ def test_threads_of_a_program_share_one_pair_of_marks(join, works):
 def test_one_execution_reports_a_name_once():
     """The last of two values stood in the table, without a word."""
     (message,), _ = messages('PK_REGION { PK_REPORT("moved", 1); PK_REPORT("moved", 2); }')
-    assert message == "PK_REPORT of 'moved': one execution reports it twice, with two values: name them differently"
+    twice = "PK_REPORT of 'moved': it is reported twice, with two values: name them differently"
+    assert message == twice
+    for kernel in (
+        'PK_SETUP { PK_REPORT("moved", 1); } PK_REGION { PK_REPORT("moved", 2); }',
+        'PK_TEARDOWN { PK_REPORT("moved", 1); } PK_REGION { PK_REPORT("moved", 2); }',
+        'PK_TEARDOWN { PK_REPORT("moved", 1); PK_REPORT("moved", 2); } PK_REGION { }',
+    ):
+        (message,), _ = messages(kernel, steps=3)
+        assert message == twice, kernel
     for body in ('PK_REPORT("moved", 5); PK_REPORT("moved", 5);', 'PK_REPORT("moved", step < 1e9 ? 5 : 6);'):
         for steps in (None, 1, 40):
             (message,), table = messages("PK_REGION { " + body + " }", steps=steps)
