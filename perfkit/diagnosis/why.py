@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -201,7 +201,7 @@ def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: s
 
     if not is_jitted(function):
         name = getattr(function, "__name__", repr(function))
-        if not isinstance(function, FunctionType | MethodType):  # ctypes', a builtin, of an extension, a class
+        if isinstance(function, BuiltinFunctionType) or hasattr(function, "restype"):  # of an extension, or ctypes'
             raise SettingError(
                 f"{name} is a {type(function).__name__}, not a function of Python that numba compiles: what calls it "
                 f"cannot be seen from here. Ask about the library that holds it (perfkit why LIBRARY.so -f {name} -- "
@@ -1153,7 +1153,8 @@ def _entered(trace: Trace, hot: HotFunction) -> int:
     last = code.block_start[1:] - 1
     calls = np.array([code.text[k].startswith("call") for k in last])
     leads = np.array([bool(re.match(rf"j.*\b0*{start:X}h$", code.text[k])) for k in last])
-    leads |= code.pc[last] + np.array([len(code.encoding[k]) for k in last], dtype=np.uint64) == start
+    goes_on = np.array([not code.text[k].startswith(("ret", "jmp")) for k in last])
+    leads |= goes_on & (code.pc[last] + np.array([len(code.encoding[k]) for k in last], dtype=np.uint64) == start)
     before = trace.stream[np.flatnonzero(trace.stream[1:] == entry)]
     return 1 + int(np.count_nonzero(~(calls | leads)[before]))
 

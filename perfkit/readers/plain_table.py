@@ -93,7 +93,10 @@ _OF_STATISTICS = re.compile(
 _OF_ONE_COUNT = re.compile(
     r"(?:raw|(?:un)?scaled|corrected|normali[sz]ed|estimated|predicted|expected|per[ _-]\w+|rate|ratio)$", re.IGNORECASE
 )
-_SCALED_NAME = re.compile(r"(?P<of>.+?)[ _.-](?:raw|(?:un)?scaled|corrected|extrapolated)$", re.IGNORECASE)
+_SCALED = r"(?:raw|(?:un)?scaled|corrected|extrapolated)"
+_SCALED_NAME = re.compile(
+    rf"(?P<of>.+?)(?:[ _.-]{_SCALED}| ?\({_SCALED}\))$|{_SCALED}[ _.-](?P<behind>.+)$", re.IGNORECASE
+)
 _IPC = re.compile(r"^(?:ipc|insn[ _]per[ _]cycle|instructions?[ _]per[ _]cycle)(?::\w+)?$", re.IGNORECASE)
 _CPI = re.compile(r"^(?:cpi|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$", re.IGNORECASE)
 _PROBE_ROWS = 8
@@ -933,12 +936,14 @@ def _steady(values: np.ndarray, totals: bool) -> bool:
 def _refuse_two_of_one(names: list[str], report: Report) -> None:
     """Refuse a table that holds the count of time or work twice, as counted and scaled up to the whole time."""
     for name in names:
-        of = _SCALED_NAME.match(name)
-        if of is None or name in report.asked.axes or of["of"] in report.asked.axes:
+        found = _SCALED_NAME.match(name)
+        plain = (found["of"] or found["behind"]).lower() if found else ""
+        of = next((each for each in names if each != name and each.lower() == plain), "")
+        if not of or name in report.asked.axes or of in report.asked.axes:
             continue
-        if of["of"] in names and normalise(of["of"]) in (*TIME_EVENTS, *WORK_EVENTS):
+        if normalise(of) in (*TIME_EVENTS, *WORK_EVENTS):
             raise FormatError(
-                f"{report.file}: columns {of['of']} and {name} are two counts of one event, and counts of different "
+                f"{report.file}: columns {of} and {name} are two counts of one event, and counts of different "
                 "events that were scaled and not scaled cannot be compared. Keep the scaled columns (perf's are scaled)"
             )
 

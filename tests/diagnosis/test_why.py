@@ -294,3 +294,42 @@ def test_a_recursion_that_returns_is_not_doubted_so():
     found = pk.why(compiled("returns", RETURNS), "depth")
     assert "one by one (longjmp" not in found.doubt
     assert found.measured is None or found.measured.calls > 1
+
+
+ADJACENT = """
+.intel_syntax noprefix
+.globl main, f, g
+.type f, @function
+.type g, @function
+.type main, @function
+g: lea rax, [rdi + 1]
+   ret
+.size g, .-g
+f: mov eax, 400
+1: imul rdi, rdi
+   dec eax
+   jnz 1b
+   jmp g
+.size f, .-f
+main: push rbx
+   mov ebx, 60000
+2: mov edi, ebx
+   call f
+   dec ebx
+   jnz 2b
+   xor eax, eax
+   pop rbx
+   ret
+.size main, .-main
+.section .note.GNU-stack,"",@progbits
+"""
+
+
+def test_a_function_that_ends_where_another_begins_does_not_fall_into_it(tmp_path):
+    """`f` goes on in `g`, whose last byte lies before f's first: 60,000 calls were taken for one and its inner ones."""
+    (tmp_path / "adjacent.s").write_text(ADJACENT)
+    program = tmp_path / "adjacent"
+    subprocess.run(["gcc", "-o", program, tmp_path / "adjacent.s"], check=True)
+    found = pk.why(program, "f")
+    assert "one by one" not in found.doubt
+    assert found.measured is None or found.measured.calls > 1

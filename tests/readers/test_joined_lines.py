@@ -4,6 +4,7 @@ Each kind of damage stands beside dumps that look like it and are whole: those m
 """
 
 import json
+import re
 import warnings
 
 import pytest
@@ -350,11 +351,14 @@ def test_an_event_that_a_region_of_papi_lacks_is_told(tmp_path):
     assert "d.json: missing counts: PAPI_L2_TCM 1 of 3" in counts(tmp_path / "d.json", damaged)[1].notes
 
 
-@pytest.mark.parametrize("word", ["scaled", "raw", "unscaled", "corrected"])
-def test_scaled_counts_beside_others_are_refused(word, tmp_path):
-    header = f"run,cycles,cycles_{word},instructions,instructions_{word},misses\n"
+@pytest.mark.parametrize(
+    "named", ["{}_scaled", "{}_raw", "{}_unscaled", "{}_corrected", "{} (scaled)", "{}(raw)", "scaled_{}", "Raw {}"]
+)
+def test_scaled_counts_beside_others_are_refused(named, tmp_path):
+    header = f"run,cycles,{named.format('cycles')},instructions,{named.format('instructions')},misses\n"
     text = header + "a,1000,2000,2000,4000,10\nb,1100,2300,2100,4300,12\n"
-    with pytest.raises(FormatError, match=f"cycles and cycles_{word} are two counts of one event"):
+    said = re.escape(f"cycles and {named.format('cycles')} are two counts of one event")
+    with pytest.raises(FormatError, match=said):
         counts(tmp_path / "d.csv", text)
 
 

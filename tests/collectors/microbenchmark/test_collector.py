@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -701,6 +702,17 @@ def test_marks_of_threads_beside_each_other_fail_the_row(body, works):
         assert 500 < table["cycles"].iloc[0] < 200_000
     else:
         assert "PK_BEGIN and PK_END of several threads lie among each other" in message
+
+
+def test_marks_hold_in_either_syntax_of_assembly():
+    """With -masm=intel each mark wrote over the first word of what the thread's library keeps."""
+    kernel = "#include <pthread.h>\nstatic pthread_t me;\nPK_SETUP { me = pthread_self(); }\n"
+    kernel += "PK_REGION { PK_BEGIN; " + TURNS + ' PK_END; PK_REPORT("same", pthread_equal(me, pthread_self())); }'
+    for compiler in ("gcc", "clang") if shutil.which("clang") else ("gcc",):
+        (message,), table = messages(kernel, flags=["-O2 -masm=intel"], compilers=[compiler])
+        assert not message, compiler
+        assert table["same"].tolist() == [1]
+        assert 500 < table["cycles"].iloc[0] < 200_000
 
 
 @pytest.mark.parametrize(("join", "works"), [("", False), ("pthread_join(t[i], 0);", True)])

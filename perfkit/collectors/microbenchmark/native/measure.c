@@ -297,10 +297,11 @@ static windows_of any, steady, quiet;
 static int windows_of_run(const timed *what, pk_context *pk, window *last, const char **fault) {
     int tried = 0, most = 4 * what->windows;
     any.n = steady.n = quiet.n = 0;
-    uint64_t begun = nanoseconds();
     /* What lies around what is timed counts as well, of a program all that its process takes. */
-    while (quiet.n < what->windows && tried < most && (!tried || (double)(nanoseconds() - begun) < LONGEST_RUN)) {
+    double begun = (double)nanoseconds(), began = begun, now = begun;
+    while (quiet.n < what->windows && tried < most && (!tried || now - begun + (now - began) <= LONGEST_RUN)) {
         window one = {0};
+        began = now;
         if (what->program) {
             *fault = program_window_of(what->program, what->counter, &one);
         } else {
@@ -322,6 +323,7 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
             take(&steady, &one);
             if (is_quiet(one.level)) take(&quiet, &one);
         }
+        now = (double)nanoseconds();
     }
     return tried;
 }
