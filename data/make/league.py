@@ -5,6 +5,7 @@ Run from the repository's root:
 - ``python data/make/league.py table``: every method on held-out kernels (and ours on held-out cores, too), with
   intervals from draws of whole kernels; writes data/bottlenecks/league.csv;
 - ``python data/make/league.py real``: print how ours does with the events that each core has a name for;
+- ``python data/make/league.py missing``: print how often ours names a class rightly, and wrongly, with events missing;
 - ``python data/make/league.py docs``: print that table as docs/bottlenecks.md has it;
 - ``python data/make/league.py learn``: learn from all runs, calibrate by predictions of held-out kernels, and write
   data/bottlenecks/model.npz.
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 import perfkit as pk
 from perfkit.fitters.bottlenecks.alike import Pool
-from perfkit.fitters.bottlenecks.features import NAMES, SUMS, WHOLE, any_of, matrix, rule_scores, ruled_out
+from perfkit.fitters.bottlenecks.features import NAMES, SUMS, WHOLE, any_of, matrix, needed, rule_scores, ruled_out
 from perfkit.fitters.bottlenecks.features import features as shares
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.fitters.bottlenecks.names import countable
@@ -38,6 +39,7 @@ FOLDER = Path(__file__).parent.parent / "bottlenecks"
 FOLDS, SEED, DRAWS = 5, 20261123, 400
 SMALL = 0.01  # credits below this are no effect
 NEAR, LEAST = 0.9, 0.02  # as perfkit.simulators.pmu.truth
+SURE = 0.5  # the probability below which no class is named
 TREES, LEAF = 30, 6  # a file under a megabyte; 40 and 3 score the same within half a hundredth
 OUTPUTS = tuple(CLASSES)
 ORIGINS = ("generated", "generated kernel", "corpus")
@@ -432,7 +434,7 @@ def by_real_names(frame: pd.DataFrame, votes: Order) -> pd.DataFrame:
             order, rows = judged.order(), np.arange(len(part))
             right = rights(credits_of(part))[:, [OUTPUTS.index(str(each)) for each in judged.names]]
             first = judged.probability[rows, order[:, 0]]
-            told = (judged.status()[rows, order[:, 0]] == "told") & (first >= 0.5)
+            told = (judged.status()[rows, order[:, 0]] == "told") & (first >= SURE)
             parts = {"first": right[rows, order[:, 0]], "three": right[rows[:, None], order[:, :3]].any(axis=1)}
             found.append(part[["core", "workload"]].assign(**parts, probability=first, named=told))
     return pd.concat(found, ignore_index=True)
@@ -455,6 +457,59 @@ def real_names() -> str:
             f"| {name} | {events} | {named.mean():.2f}, {right[named].mean():.2f} | {right.mean():.2f} | "
             f"{part['three'].mean():.2f} | {error:.3f} | {len(part)} |"
         )
+    return "\n".join(lines)
+
+
+COUNTED = (
+    "everything",
+    "all but dividers",
+    "all but cycles with loads pending",
+    "all but misses of branches",
+    "uops, branches, loads, stores and misses",
+    "half of the events, drawn",
+    "one event of each class",
+)
+_PLAIN = {"uops", "branches", "branch-misses", "mem-loads", "mem-stores", "l1.misses", "l2.misses", "l3.misses"}
+
+
+def chosen(name: str, events: list[str], core: Microarchitecture, rng: np.random.Generator) -> set[str]:
+    """Return the events that are counted; instructions always are."""
+    of_classes = [needed(of, core) for of in classes_of(core) if needed(of, core)]
+    sets = {
+        "everything": set(events),
+        "all but dividers": {e for e in events if "ivider" not in e},
+        "all but cycles with loads pending": {e for e in events if "pending" not in e},
+        "all but misses of branches": {e for e in events if not e.startswith("branch-misses")},
+        "uops, branches, loads, stores and misses": _PLAIN,
+        "half of the events, drawn": {e for e in events if rng.random() < 0.5},
+        "one event of each class": {each[rng.integers(len(each))] for each in of_classes},
+    }
+    return sets[name] | {"instructions"}
+
+
+def with_events_missing() -> str:
+    """Return the table of docs/bottlenecks.md of what is named where events were not counted, kernels of one fold."""
+    frame = table()
+    (_, votes, _, _), _ = forests(frame, held_out(frame))
+    mine = folds(frame) == 0
+    train, test = (frame[those].reset_index(drop=True) for those in (~mine, mine))
+    forest = replace(forest_of(train), levels=calibration(train, votes[~mine]), prior=rights(credits_of(train)).mean(0))
+    pool = Pool(x_of(train), np.array(OUTPUTS)[credits_of(train).argmax(axis=1)])
+    lines = ["| counted | named rightly | named wrongly | runs |", "| --- | --- | --- | --- |"]
+    for name in COUNTED:
+        rng, found = np.random.default_rng(SEED), []
+        for core, part in test.groupby("core"):
+            machine, every = Microarchitecture.load(str(core)), rates(part)
+            some = chosen(name, list(every), machine, rng)
+            counts = pd.DataFrame({event: values for event, values in every.items() if event in some})
+            judged = pk.Bottlenecks(machine, forest).judge(counts, decide=False, runs=pool)
+            order, rows = judged.order(), np.arange(len(part))
+            right = rights(credits_of(part))[:, [OUTPUTS.index(str(each)) for each in judged.names]]
+            told = (judged.status()[rows, order[:, 0]] == "told") & (judged.probability[rows, order[:, 0]] >= SURE)
+            bound = right.any(axis=1)
+            found.append(np.stack([told & right[rows, order[:, 0]], told & ~right[rows, order[:, 0]]])[:, bound])
+        share = np.concatenate(found, axis=1)
+        lines.append(f"| {name} | {share[0].mean():.2f} | {share[1].mean():.2f} | {share.shape[1]} |")
     return "\n".join(lines)
 
 
@@ -540,8 +595,8 @@ def main() -> None:
     if sys.argv[1:] == ["docs"]:
         print(markdown(pd.read_csv(FOLDER / "league.csv", index_col="method")))
         return
-    if sys.argv[1:] == ["real"]:
-        print(real_names())
+    if sys.argv[1:] in (["real"], ["missing"]):
+        print(real_names() if sys.argv[1] == "real" else with_events_missing())
         return
     frame = table()
     if sys.argv[1:] == ["learn"]:

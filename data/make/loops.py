@@ -55,19 +55,25 @@ def strided(base: int, stride: int) -> Addresses:
     return lambda k, _: (np.int64(base) << 32) + k * stride
 
 
+def shifted(at: Addresses, by: int) -> Addresses:
+    """Return addresses so many bytes further on."""
+    return lambda k, rng: at(k, rng) + by
+
+
 @dataclass(frozen=True)
 class Scattered:
-    """Lines of a footprint in random order, each once before any comes again."""
+    """Lines of a footprint in random order (or one after the other), each once before any comes again."""
 
     base: int
     lines: int
     stride: int = LINE
+    ordered: bool = False
 
     def __call__(self, k: np.ndarray, rng: Rng) -> np.ndarray:
         """Return the address of each execution."""
         if self.lines == MEMORY:  # too many to come again
             return (np.int64(self.base) << 32) + rng.integers(0, MEMORY, len(k)) * np.int64(self.stride)
-        order = rng.permutation(self.lines)
+        order = np.arange(self.lines) if self.ordered else rng.permutation(self.lines)
         return (np.int64(self.base) << 32) + order[k % self.lines] * np.int64(self.stride)
 
 
@@ -260,12 +266,27 @@ def vectors(rng: Rng, _w: int) -> list[Line]:
     return [Line(ops[k % len(ops)].format(v=v, d=11 + k % 3, s=14, t=15)) for k in range(between(rng, 6, 20))]
 
 
+def far_stores(rng: Rng, _w: int) -> list[Line]:
+    """Store to what L2 or L3 holds: one or several stores to a line, or lines of several arrays in turn."""
+    lines = between(rng, 2000, 7000) if rng.random() < 0.7 else between(rng, 40000, 46000)
+    text = pick(rng, ("mov [r14],r12", "mov [r14],r12d", "vmovups [r14],xmm14", "vmovups [r14],ymm14"))
+    ordered, several, most = rng.random() < 0.7, rng.random() < 0.4, 2 if "ymm" in text else 4
+    each = between(rng, 1, most)
+    if several and ordered:
+        at = Scattered(66, lines, ordered=True)
+        body = [Line(text, shifted(at, LINE // most * k)) for k in range(each)]
+        return [Line(text, at), *body[1:], *_filler(rng, 0, 8)]
+    return [Line(text, Scattered(66 + k, lines // each, ordered=ordered)) for k in range(each)] + _filler(rng, 0, 8)
+
+
 PIECES: tuple[Callable[[Rng, int], list[Line]], ...] = (
     chain, width, taken, first_level_chain, loads, stores, forwarding, mispredicted, indirect, division, integers,
     vectors, second_level, third_level, memory_chain, memory_stream, window, load_buffer, store_buffer, fill_buffers,
     waiting_vectors, pages,
 )  # fmt: skip
 EVERYWHERE = PIECES[:12]  # pieces that stay in L1
+EACH = 23  # programs that begin with each of the pieces
+LATER = (far_stores,)  # their programs come after all others, which stay as they are
 
 
 @dataclass(frozen=True)
@@ -278,9 +299,10 @@ class Loop:
 
 
 def generate(number: int, seed: int) -> Loop:
-    """Return generated program ``number``: its first piece goes round all of `PIECES`, a second one is drawn."""
+    """Return generated program ``number``: its first piece goes round `PIECES`, then `LATER`; a second one is drawn."""
     rng = np.random.default_rng([seed, number])
-    first = PIECES[number % len(PIECES)]
+    pieces = PIECES if number < EACH * len(PIECES) else LATER
+    first = pieces[number % len(pieces)]
     second = EVERYWHERE[int(rng.integers(len(EVERYWHERE)))] if rng.random() < 0.35 else None
     lines = first(rng, 0) + (second(rng, 1) if second is not None and second is not first else [])
     name = f"loop-{number:04d}"

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from loops import PIECES, generate
+from loops import EACH, LATER, PIECES, generate
 from pmu_answers import write as write_answers
 from programs import generate as generate_kernel
 
@@ -27,7 +27,6 @@ from perfkit.trace.trace import Trace
 
 CORES = ("skylake_x", "golden_cove", "zen4", "zen5")
 BUILDS = ("avx2",)  # builds of one kernel are no independent witnesses
-EACH = 23  # generated loops that begin with each of the pieces
 KERNELS = 220  # numbers of generated kernels; those of an unfit length are left out
 LEAST, INTERVALS, SEED = 2000, 4, 20261123
 TURNS = {"counters": 8, "rotations": 1, "noise": 0.05}
@@ -113,7 +112,8 @@ def kept_rows(number: int, several: Programs, which: Which, folder: Path) -> pd.
 def runs(folder: Path, workers: int = 2) -> pd.DataFrame:
     """Return all runs, in a fixed order, with figures of three digits."""
     each, parts_of_corpus = len(PIECES), 20
-    tasks: list[tuple[Programs, Which]] = [(programs, range(k, k + each)) for k in range(0, EACH * each, each)]
+    loops = EACH * (each + len(LATER))
+    tasks: list[tuple[Programs, Which]] = [(programs, range(k, min(k + each, loops))) for k in range(0, loops, each)]
     tasks += [(kernel_programs, range(k, k + each)) for k in range(0, KERNELS, each)]
     tasks += [(corpus_programs, list(corpus().index)[k::parts_of_corpus]) for k in range(parts_of_corpus)]
     folder.mkdir(parents=True, exist_ok=True)

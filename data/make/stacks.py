@@ -25,16 +25,16 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from league import FOLDER, FOLDS, SEED, credits_of, folds, manifest, rates, x_of
+from league import COUNTED, FOLDER, FOLDS, SEED, chosen, credits_of, folds, manifest, rates, x_of
 from numpy.typing import NDArray
 
 import perfkit as pk
 from perfkit.fitters.bottlenecks.alike import Pool, completed
-from perfkit.fitters.bottlenecks.features import NAMES, known, matrix, needed
+from perfkit.fitters.bottlenecks.features import NAMES, known, matrix
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.fitters.bottlenecks.model import WAYS
 from perfkit.fitters.bottlenecks.stacks import SUPPORTED, UNCERTAIN, shares_in_ways, shares_of
-from perfkit.machine.classes import CLASSES, classes_of
+from perfkit.machine.classes import CLASSES
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring import stack_scores
 from perfkit.scoring.evidence import COMPONENTS
@@ -140,33 +140,6 @@ def missing(frame: pd.DataFrame) -> None:
         told(f"{name}: what is missing as if below every threshold", pd.Series(distance(before, exact)))
         told(f"{name}: completed", pd.Series(distance(taken, exact)))
         told(f"{name}: mean distance of the trees in all ways", pd.Series(expected))
-
-
-COUNTED = (
-    "everything",
-    "all but dividers",
-    "all but cycles with loads pending",
-    "all but misses of branches",
-    "uops, branches, loads, stores and misses",
-    "half of the events, drawn",
-    "one event of each class",
-)
-_PLAIN = {"uops", "branches", "branch-misses", "mem-loads", "mem-stores", "l1.misses", "l2.misses", "l3.misses"}
-
-
-def chosen(name: str, events: list[str], core: Microarchitecture, rng: np.random.Generator) -> set[str]:
-    """Return the events that are counted; instructions always are."""
-    of_classes = [needed(of, core) for of in classes_of(core) if needed(of, core)]
-    sets = {
-        "everything": set(events),
-        "all but dividers": {e for e in events if "ivider" not in e},
-        "all but cycles with loads pending": {e for e in events if "pending" not in e},
-        "all but misses of branches": {e for e in events if not e.startswith("branch-misses")},
-        "uops, branches, loads, stores and misses": _PLAIN,
-        "half of the events, drawn": {e for e in events if rng.random() < 0.5},
-        "one event of each class": {each[rng.integers(len(each))] for each in of_classes},
-    }
-    return sets[name] | {"instructions"}
 
 
 def levels(found: pd.DataFrame) -> Table:

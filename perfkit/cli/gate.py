@@ -100,7 +100,7 @@ def gate(
         for error in errors.values():
             raise error
     if update:
-        _keep(found, errors, baselines, as_json)
+        _keep(found, errors, baselines, as_json, entries)
     else:
         verdicts = {name: _unmeasured(name, error, entries) for name, error in errors.items()}
         _tell([{**found, **verdicts}[name] for name in gates], markdown, as_json, output)
@@ -132,21 +132,32 @@ def _unmeasured(name: str, error: Exception, entries: Mapping[str, Any]) -> "Gat
     return GateVerdict(name, False, "error", str(error), 0.0, before)
 
 
-def _keep(found: Mapping[str, Any], errors: Mapping[str, Exception], baselines: Path, as_json: bool) -> None:
-    """Write the baselines of what could be measured, and say what could not."""
-    from perfkit.diagnosis.gate import update_baselines
+def _keep(
+    found: Mapping[str, Any],
+    errors: Mapping[str, Exception],
+    baselines: Path,
+    as_json: bool,
+    before: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Write the baselines of what could be measured, and say what could not, and what was of something else before."""
+    from perfkit.diagnosis.gate import other_settings, update_baselines
 
+    entries = {name: reading.entry() for name, reading in found.items()}
     if found:
-        update_baselines({name: reading.entry() for name, reading in found.items()}, baselines)
+        update_baselines(entries, baselines)
+    others = {name: other_settings(before[name], entry) for name, entry in entries.items() if name in before}
+    others = {name: changed for name, changed in others.items() if changed}
     failed = {name: str(error) for name, error in errors.items()}
     if found:
         wrote(baselines)
     if as_json:
         cycles = {name: reading.cycles for name, reading in found.items()}
-        print_json({"written": baselines if found else None, "cycles": cycles} | ({"errors": failed} if failed else {}))
+        also = {key: value for key, value in (("errors", failed), ("replaced", others)) if value}
+        print_json({"written": baselines if found else None, "cycles": cycles} | also)
         return
     for name, reading in found.items():
-        typer.echo(f"{name}: {reading.cycles:,.0f} cycles ({reading.gate.how})")
+        replaced = f"; the baseline of another gate is replaced: {'; '.join(others[name])}" if name in others else ""
+        typer.echo(f"{name}: {reading.cycles:,.0f} cycles ({reading.gate.how}){replaced}")
     for name, message in failed.items():
         typer.echo(f"ERROR  {name}: {message}")
     if not found:

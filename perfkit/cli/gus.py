@@ -194,7 +194,8 @@ def _responsible(result: "GusResult") -> list[dict[str, Any]]:
     code, addresses = result.trace.code, result.trace.object_addresses()
     found["address"] = [f"{addresses[k]:#x}" for k in found.index]
     found["place"] = [f"{Path(code.file[k]).name}:{code.line[k]}" if code.line[k] else "" for k in found.index]
-    return _rows(found[found["share"] > 0][["address", "place", "text", "executions", "share"]])
+    found = found[(found["held"] > 0) | (found["share"] > 0)]
+    return _rows(found[["address", "place", "text", "executions", "held", "share"]])
 
 
 def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """``perfkit why``: from a program to the reason why it is slow."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -118,7 +119,7 @@ def _write(found: "Diagnosis", output: list[Path], notebook: Path | None, timeli
     if notebook is not None:
         from perfkit.cli.pages.diagnosis import save_notebook
 
-        told[save_notebook(found, notebook)] = f"open it with jupyter lab {notebook}"
+        told[save_notebook(found, notebook)] = f"open it with jupyter lab {shlex.quote(str(notebook))}"
     if timeline is not None:
         from perfkit.diagnosis.window import hot_timeline
         from perfkit.simulators.gus.trace_events import save_trace_events, window_told

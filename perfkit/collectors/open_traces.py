@@ -111,7 +111,7 @@ def _value(word: str) -> Any:
         kind, shape = np.dtype(array[1]), tuple(int(n) for n in array[2].split("x"))
     except (ValueError, TypeError) as error:
         raise SettingError(
-            f"an argument is a number or an array such as f8[1000] or i4[64x64]; found {word!r}"
+            f"an argument is a number or an array such as f8[1000] or i4[64x64], in words; found {word[:60]!r}"
         ) from error
     count = np.arange(int(np.prod(shape)))
     return (1 + count % 64 / 64 if kind.kind in "fc" else count).astype(kind).reshape(shape)

@@ -88,13 +88,13 @@ def node_table(program: BlockProgram, stream: Ints) -> pd.DataFrame:
         for k in range(p.block_ops[block], p.block_ops[block + 1]):
             code, into = int(p.op[k]), int(p.into[k])
             needs = values.get(p.left[k]) | values.get(p.right[k])
-            if code in (FORWARD, HOLD):
+            if code == FORWARD:
                 values.set(into, needs)
             elif code == CALL:
                 values.call(k)
             elif code == RETURN:
                 values.leave(needs)
-            elif code in (OTHER, JOIN, REDIRECT):
+            elif code in (OTHER, JOIN, REDIRECT, HOLD):
                 continue
             else:
                 address = None

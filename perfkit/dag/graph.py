@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.dag.handmade import program_of_nodes
-from perfkit.dag.program import OPS, OTHER, BlockProgram, Consumer, Ints
+from perfkit.dag.program import HOLD, OPS, OTHER, BlockProgram, Consumer, Ints
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import array_of, check_fields, existing, json_object, member, reading, replaced
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ALWAYS = ("A", "M", "D", "L", "S")  # counted also where there are none
-_FORMAT = 2
+_FORMAT = 3  # 2, but for what divides integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +193,8 @@ class Dag:
 
             head = array_of(member(saved, "about.npy", path, what), path, "about", ndim=0)
             about = json_object(str(head), path, "the description of a DAG")
-            if about.get("format") != _FORMAT:
+            old = about.get("format") == _FORMAT - 1 and HOLD not in table("op")
+            if about.get("format") != _FORMAT and not old:
                 raise FormatError(f"{path} has DAG format {about.get('format')!r}; this perfkit reads {_FORMAT}")
             check_fields(about, {"name": str, "kind": str, "facts": dict}, path, "the description of a DAG")
             program = BlockProgram(**{name: table(name) for name in BlockProgram._fields})

@@ -21,7 +21,8 @@ LEVELS = ("L1", "L2", "L3", "mem")
 # in the reorder buffer.
 # JOIN says that the next node is of the same instruction as the one before: they share a slot of fetch and of the ROB.
 # REDIRECT says that what follows was mispredicted: it is fetched after the operand (the branch) and a penalty.
-# HOLD is a FORWARD to the slot that says when the integer divider, which is not pipelined, is free again.
+# HOLD says that the next INTEGER operation is a division, which takes the integer divider for its delay: the divider is
+# not pipelined.
 ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN, REDIRECT, HOLD = range(
     15
 )
@@ -58,7 +59,8 @@ class BlockProgram(NamedTuple):
     frame
         Slots of each function's frame, the entry function's first.
     delay
-        Of a FORWARD or HOLD the cycles after which it passes its operands on; of a LOAD or STORE 1 if it accesses an
+        Of a FORWARD the cycles after which it passes its operands on; of a HOLD those that the divider is taken for; of
+        a LOAD or STORE 1 if it accesses an
         integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER operation 1 if it is one of vector
         registers; of a DIVIDE that keeps its unit longer than a division the rest, in `DIVISION`-ths of a division's
         time (square roots); else 0.
@@ -141,6 +143,13 @@ class BlockProgram(NamedTuple):
             block_instructions=instructions,
             block_covered=covered,
         )
+
+    @property
+    def divisions(self) -> Ints:
+        """The INTEGER operations that are divisions, one for each HOLD, in order."""
+        integers = np.flatnonzero(self.op == INTEGER)
+        found: Ints = integers[np.searchsorted(integers, np.flatnonzero(self.op == HOLD))]
+        return found
 
     @property
     def needs_reuse(self) -> bool:

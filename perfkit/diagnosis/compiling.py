@@ -53,7 +53,7 @@ def _memory(trace: Trace, core: Microarchitecture, program: Program) -> None:
 def _simulate(cores: Sequence[Microarchitecture], program: Program, spent: Any, taint: bool) -> None:
     """Simulate no instruction at all."""
     arrays, cost, now, lines = timing.begin(program, tuple(cores))
-    ring = causal.ring(now, 2, np.zeros(1, dtype=np.int64), causal.seen(-1, 0)) if taint else None
+    ring = causal.ring(now, 2, np.zeros(1, dtype=np.int64), np.zeros(1), causal.seen(-1, 0)) if taint else None
     nothing: list[Any] = [np.empty(0, dtype=kind) for kind in (np.uint32, np.uint8, np.int64, np.uint32, np.uint32)]
     simulate(Window(*nothing), arrays, cost, now, lines, spent, ring)
 

@@ -95,7 +95,7 @@ class Measured:
     subnormal : bool
         Whether arithmetic first met numbers below the normal range within a timed call (`CallTimes.subnormal`).
     faults : float
-        Page faults that fall to these calls, about: those of the run evenly, and at most one for each page they touch.
+        Page faults that fall to these calls, about (`CallTimes.faults_in`), and at most one for each page they touch.
     samples : int
         Where the recorded part is a loop that makes short calls: as many samples of the run are what `cycles` follows
         from, with the number of calls that the run made; `runs` is 0, and `high` twice the standard error above. 0
@@ -537,9 +537,9 @@ class Diagnosis(Summarised):
         """One row per source line, or per instruction where no line is known, the most responsible first (simulated).
 
         Columns: place (``file:line``, or the address as objdump prints it), file, line, function, causality (share of
-        what delays the run), time (share of the cycles), cause (the largest of the time), held (share of the cycles
-        that the bottleneck, or a resource of its group, takes there), library (functions of libraries that have a good
-        part of that, called from there; one a line), source_line.
+        the time for which the dispatch is held up, `Causality.held`), time (share of the cycles), cause (the largest of
+        the time), held (share of the cycles that the bottleneck, or a resource of its group, takes there), library
+        (functions of libraries that have a good part of that, called from there; one a line), source_line.
         """
         pd = of_extra("pandas")
 
@@ -552,7 +552,7 @@ class Diagnosis(Summarised):
                 "file": [code.file[k] for k in at],
                 "line": code.line[at],
                 "function": [code.function[k] for k in at],
-                "causality": self.responsible.shares,
+                "causality": self.responsible.held,
                 "time": spent.sum(axis=1) / max(1, self.result.ticks),
             }
         )
@@ -570,7 +570,7 @@ class Diagnosis(Summarised):
             ]
         else:
             found["held"] = [float(row[mine].sum()) / max(1, self.result.ticks) for row in by_cause]
-        weights = self.responsible.shares + table["time"].to_numpy()
+        weights = self.responsible.held + table["time"].to_numpy()
         libraries = foreign(self.result.trace)
         here = [first[tuple(row)] for row in found[keys].itertuples(index=False)]
         found["library"] = [
@@ -589,7 +589,7 @@ class Diagnosis(Summarised):
 
         Of a latency the responsible one, where most hangs on it: the cycles are those of whatever waits for it.
         """
-        if "latency" in self.bottleneck and self.lines.iloc[0]["causality"] > _MOST:
+        if "latency" in self.bottleneck and self.lines.iloc[0]["causality"] >= _SPREAD:
             return self.lines.iloc[0]
         most = self.lines.loc[self.lines["held"].idxmax()]
         return most if most["held"] >= _HELD else self.lines.iloc[0]

@@ -376,10 +376,8 @@ def check_gate(name: str, gate: Gate, baselines: str | Path, hint: str = "--upda
         "instruction_set": gate.instruction_set,
     }
     now |= {"flags": gate.built_with, "warm": reading.result.settings.warm, "calls": gate.calls}
-    # Baselines of before did not say which calls they hold.
-    other = [f"{key} was {old[key]!r} and is {now[key]!r}" for key in _FIELDS if key in old and old[key] != now[key]]
     before = float(old["cycles"])
-    if other:
+    if other := other_settings(old, now):
         told = f"another thing is measured than the baseline was: {'; '.join(other)}. If that is wanted, {hint}"
         return GateVerdict(name, False, "settings", told, reading.cycles, before)
     if old["trace"] == reading.trace and abs(before - reading.cycles) < 0.01:
@@ -494,6 +492,12 @@ def _check_entry(path: str | Path, name: str, entry: Any) -> None:
         if not isinstance(row, list) or len(row) != len(kinds):
             raise FormatError(f"{path}: baseline {name!r}: a line of it has other parts than place, cycles, ...")
         check_fields(dict(enumerate(row)), dict(enumerate(kinds)), path, f"a line of {name!r}")  # type: ignore[arg-type]
+
+
+def other_settings(old: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Say which of the settings of a baseline are others than those of what is measured now."""
+    # Baselines of before did not say which calls they hold.
+    return [f"{key} was {old[key]!r} and is {now[key]!r}" for key in _FIELDS if key in old and old[key] != now[key]]
 
 
 def update_baselines(entries: Mapping[str, Mapping[str, Any]], path: str | Path) -> Path:

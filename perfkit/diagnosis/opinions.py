@@ -226,7 +226,9 @@ def _belief(answer: Diagnosis, told: list[Opinion]) -> Opinion:
         off = f", and its cycles are {answer.apart:+.0%} from the measured ones" if answer.is_far else ""
         return Opinion("believe", f"the noise: it is measured on this machine, and the sensitivity simulated{off}")
     if answer.uncertain:
-        return Opinion("believe", "uncertain: the measured runs disagree on whether the simulation is near them")
+        return Opinion(
+            "believe", "none firmly: whether the simulation is near the measured cycles is uncertain, see above"
+        )
     if answer.is_far:
         return Opinion("believe", f"none firmly: the simulation is {answer.apart:+.0%} from the measured cycles")
     if not against:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,9 @@ _WORTH = 0.01  # of the run: a function with less is not offered
 _ABOUT = 0.5  # of the time of the caller that has most: about as much, on a machine that others use
 _PART = 0.2  # of the time of `main`, from which a function that it calls is meant
 _COUNT_TO, _COUNTABLE = 2_000_000_000, 3e9  # instructions of a call that are counted, and cycles that it may take
+_ENDLESS = 100  # cycles per instruction that is recorded, from which a call is recorded where its samples are at once
 _HOTTER = 2  # times the program's own hottest function: a library's has more of the run, and who calls it is sought
+_IDLE = 0.3  # share of a run without work that is said
 _TRIES = 3  # single calls that are tried, where exceptions leave them
 _THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
 # What unwinds: all of libgcc_s, and these of other libraries.
@@ -198,6 +201,12 @@ def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: s
 
     if not is_jitted(function):
         name = getattr(function, "__name__", repr(function))
+        if isinstance(function, BuiltinFunctionType) or hasattr(function, "restype"):  # of an extension, or ctypes'
+            raise SettingError(
+                f"{name} is a {type(function).__name__}, not a function of Python that numba compiles: what calls it "
+                f"cannot be seen from here. Ask about the library that holds it (perfkit why LIBRARY.so -f {name} -- "
+                "'f8[1000]' 1000), or put the calls into a script and ask about that: perfkit why script.py"
+            )
         raise SettingError(
             f"{name} is interpreted: Python runs it without machine code of its own. Compile it with numba.njit, or "
             "put the calls into a script and ask about that: perfkit why script.py finds the hot function of the "
@@ -232,6 +241,8 @@ class _Inquiry:
         self.bare = False  # whether short calls are explained without the code that makes them
         self.others = 0  # calls that could not be recorded, for an exception leaves them
         self.crowded = False  # whether other threads than the first call the function, too
+        self.left = 0  # recorded calls that were to be and are not, for a jump left one of them
+        self.uncounted = False  # whether a part was recorded of a call whose instructions can be counted
         with self._stage("finding the hot function"):
             found = self._profile()
         hot, reason = self._function(found)
@@ -244,7 +255,8 @@ class _Inquiry:
             return self._explained(found, hot, reason)
         except LeavingError as error:
             throwing = _throwing(found, self.target.program)
-            raise DataError(". ".join(filter(None, (throwing, str(error))))) from error
+            where = f"The run: {found.summary()}" if found is not None else ""
+            raise DataError(". ".join(filter(None, (throwing, str(error), where)))) from error
         except NeverCalledError as error:
             if not hot.samples:
                 raise
@@ -290,7 +302,7 @@ class _Inquiry:
                         "instructions was recorded alone; ask about the function that calls it (-f)"
                     )
             else:
-                calls, trace = self._recorded(hot, timed, found is None or few(found))
+                calls, trace = self._recorded(hot, timed, found)
                 overlaps = self._may_overlap(timed, trace, calls, core)
                 above = self._above(hot, reason, timed, found, core) if overlaps and not self.asked else None
                 if above is not None:
@@ -304,6 +316,9 @@ class _Inquiry:
             self.expected = self._after_what_ran(core, calls, trace)
         once, _ = self._measured(timed, calls, trace, why_not, core)
         self._answer_first(hot, _nearest(states, calls, once, self.expected)[0], once)
+        if self.uncounted:
+            with self._stage(f"counting the instructions of the call of {hot.name}, to compare with its time"):
+                self._count(hot, calls)
         if timed and self._whole(trace) is not None:
             with self._stage(f"timing the recorded calls of {hot.name} again"):
                 timed += self._again(hot, calls.skip + calls.count)
@@ -316,7 +331,7 @@ class _Inquiry:
         self._look(found, hot, timed, calls, trace, inside)
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
-        before = _waiting(found), _throwing(found, self.target.program)
+        before = _idle(found, timed), _waiting(found), _throwing(found, self.target.program)
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         # A function that was found by what it calls has no samples of its own, and how much it has is not known.
         share = hot.share if found and (hot.samples or self.asked) else None
@@ -358,6 +373,7 @@ class _Inquiry:
         place, most = by_place.most_common(1)[0]
         cause, cycles = next(iter(cpi_by_cause(result).items()))
         taken = f"{measured.cycles:,.0f} cycles measured once" if measured else "nothing measured"
+        taken = "measured cycles come later" if self.uncounted else taken
         self.say(
             f"{hot.name}: {taken}, {result.cycles:,.0f} simulated; {most / max(result.ticks, 1):.0%} of these at "
             f"{place}, {cycles / result.cpi:.0%} for {cause}. What would help comes next."
@@ -530,7 +546,7 @@ class _Inquiry:
             above, reason, timed = self._caller_of(hot, reason, timed, found)
             if above is hot:
                 return None
-            calls, trace = self._recorded(above, timed, found is None or few(found))
+            calls, trace = self._recorded(above, timed, found)
             return above, reason, timed, calls, self._where_the_time_goes(found, above, trace, core)
         except (DataError, Refusal, UnavailableError) as error:
             self.longer, self.before, self.crowded = None, None, False
@@ -623,20 +639,32 @@ class _Inquiry:
                 runs.append(self._once(hot, calls))
         return runs
 
-    def _recorded(self, hot: HotFunction, timed: list[CallTimes], unsure: bool) -> tuple[Calls, Trace]:
+    def _recorded(self, hot: HotFunction, timed: list[CallTimes], found: Profile | None) -> tuple[Calls, Trace]:
         """Record whole calls, fewer where they are longer than there is room for.
 
         More of a longer call is recorded, but not simulated, where it was timed or no samples say where its time goes.
+        A single call that is far longer is recorded where its samples are at once, and counted after the first answer.
         """
         calls = Calls(0, 1)
         if timed and len(timed[0].ticks):
             cycles = timed[0].cycles
             calls = choose_calls(cycles, self.limit, most=_AHEAD)
+            endless = len(cycles) == 1 and cycles[0] > _ENDLESS * self.limit
+            if endless and (middle_part := self._from_the_middle(found, hot)) is not None:
+                self.uncounted = bool(cycles[0] < _COUNTABLE)
+                return calls, middle_part
         while True:
             try:
                 trace = self._tracer(hot, calls, self.limit)
             except LeavingError as error:
                 calls = self._beside_exception(calls, timed, error)
+                continue
+            # What a jump leaves has not returned: the next calls are taken for calls within it, and not recorded.
+            begun = _entered(trace, hot)
+            if trace.provenance.complete and begun and begun < calls.count:
+                self.left = calls.count - begun
+                self.say(f"only {begun:,} of {calls.count:,} calls were recorded: recording fewer")
+                calls = fewer(calls) if begun > 1 else replace(calls, count=1)
                 continue
             if trace.provenance.complete or calls.count == 1:
                 break
@@ -644,6 +672,7 @@ class _Inquiry:
             calls = fewer(calls)
         if not timed and trace.provenance.complete:
             return self._more(hot, trace)
+        unsure = found is None or few(found)
         if not trace.provenance.complete and (unsure or (timed and len(timed[0].ticks) > calls.skip)):
             self.say(f"one call is more than {self.limit:,} instructions: counting them")
             # Where it was timed to its end, and can be counted to it in some seconds.
@@ -664,6 +693,13 @@ class _Inquiry:
                 typical=here / calls.count / middle(part) if middle(part) else 1.0,
             )
         return calls, trace
+
+    def _count(self, hot: HotFunction, calls: Calls) -> None:
+        """Count the instructions of a call of which a part is recorded, which tells the part's share of its time."""
+        try:
+            self.longer = self._tracer(hot, calls, self.limit, count_to=_COUNT_TO)
+        except (DataError, UnavailableError) as error:
+            self.unseen.append(f"how many instructions the call has: {error}")
 
     def _beside_exception(self, calls: Calls, timed: list[CallTimes], error: LeavingError) -> Calls:
         """Return other calls, where one of those that were to be recorded is left by an exception: fewer, then later.
@@ -714,7 +750,7 @@ class _Inquiry:
             The samples lie in code that the recording does not reach: it would explain something else.
         """
         inside = _seen(found, trace) if found is not None and not few(found) else None
-        if trace.provenance.complete:
+        if trace.provenance.complete or self.before is not None:  # whole, or recorded where its samples are
             return trace
         if (steady := self._steady(found, hot)) is not None:
             return steady
@@ -744,13 +780,17 @@ class _Inquiry:
     def _steady(self, found: Profile | None, hot: HotFunction) -> Trace | None:
         """Return a part from the middle of a call that is longer than what is simulated; None where none is known.
 
-        Of a call that was recorded whole its middle, if that runs what all of it runs. Of a longer one what runs when
-        half of the samples of its hottest code have been taken. What ran before the part is kept: it warms the caches.
+        Of a call that was recorded whole its middle, if that runs what all of it runs. What ran before the part is
+        kept: it warms the caches.
         """
         if self.longer is not None and self.longer.provenance.complete:
             parts = windows_of(self.longer, self.limit)
             part = self._part(self.longer, *parts[len(parts) // 2])
             return part if share_of(part, self.longer) is not None else None
+        return self._from_the_middle(found, hot)
+
+    def _from_the_middle(self, found: Profile | None, hot: HotFunction) -> Trace | None:
+        """Return a part of a long call that runs when half of the samples of its hottest code have been taken."""
         moment = math.nan if found is None or few(found) else _half_done(found, self.inner or hot)
         for after in (moment, moment / 2):  # the run may be shorter this time
             if not after > 0:
@@ -874,7 +914,7 @@ class _Inquiry:
         at = int(np.argmin(sums))
         best = whole[at]
         pages = len(np.unique(trace.addresses[trace.addresses != NO_ACCESS] >> np.uint64(12)))
-        faults = min(float(pages), part * best.faults * calls.count / max(len(best.ticks), 1))
+        faults = min(float(pages), part * best.faults_in(calls.skip, calls.count))
         middle_run = float(np.median(sums))
         mine = best.cycles[calls.skip : last]
         are_brief = 0 < seconds[at] < _SLICE and len(mine) >= _SEVERAL  # longer ones may all be interrupted alike
@@ -994,6 +1034,11 @@ class _Inquiry:
                 f"calls like those that were recorded have about {part:.1%} of this function's time: a few that take "
                 "far longer have the most, and are not explained"
             )
+        if self.left:
+            yield (
+                "uncertain: its calls do not return one by one (longjmp, or an exit, leaves them), so that fewer are "
+                "recorded than begin, and what is measured of one lasts until another begins"
+            )
         held = rob / max(result.instructions, 1) * result.cycles
         if self.bare and (measured is None or held * measured.calls < SHORT * measured.cycles):  # else it says so
             yield (
@@ -1091,12 +1136,35 @@ def _nearest(
     return taken, other, why
 
 
+def _entered(trace: Trace, hot: HotFunction) -> int:
+    """Return how many calls of a function are in what was recorded of it, inner ones left out; 0 if that is not known.
+
+    The caller's code is not recorded: a call begins behind the last one's end, and an inner one behind what calls it.
+    """
+    symbol = ElfFile(hot.path).functions.get(hot.symbol)
+    if symbol is None:
+        return 0
+    code = trace.code
+    own = np.array([name == hot.symbol for name in code.function])
+    at = np.flatnonzero((trace.object_addresses() == np.uint64(symbol.address)) & own)
+    if not len(at):
+        return 0
+    entry, start = int(code.block[at[0]]), int(code.pc[at[0]])
+    last = code.block_start[1:] - 1
+    calls = np.array([code.text[k].startswith("call") for k in last])
+    leads = np.array([bool(re.match(rf"j.*\b0*{start:X}h$", code.text[k])) for k in last])
+    goes_on = np.array([not code.text[k].startswith(("ret", "jmp")) for k in last])
+    leads |= goes_on & (code.pc[last] + np.array([len(code.encoding[k]) for k in last], dtype=np.uint64) == start)
+    before = trace.stream[np.flatnonzero(trace.stream[1:] == entry)]
+    return 1 + int(np.count_nonzero(~(calls | leads)[before]))
+
+
 def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:
     """Return the function that the last timed call returned to; None where no symbol names it."""
     files: dict[str, ElfFile | None] = {}
     where = place(times.returned - 1, mapped_code(times.maps), files)
     elf = opened(where.path, files)
-    symbol = elf.holds(where.address) if elf is not None else None
+    symbol = elf.function_at(where.address) if elf is not None else None
     if symbol is None:
         return None
     path = str(Path(where.path).resolve())
@@ -1110,7 +1178,7 @@ def _called_at(hot: HotFunction, times: CallTimes, program: Path) -> str:
     path = Path(where.path)
     if not path.is_file() or path.resolve() != program.resolve():
         return ""
-    symbol = ElfFile(path).holds(where.address)
+    symbol = ElfFile(path).function_at(where.address)
     file, line = places_of(path, [where.address]).get(where.address, ("", 0))
     at = f"{Path(file).name}:{line}" if line else f"{where.address:#x}"
     by = f" in {brief(named_as(symbol.name))}" if symbol is not None else ""
@@ -1152,7 +1220,7 @@ def _part_of_time(found: Profile | None, trace: Trace, measured: Measured | None
     samples = _hits(found, trace)[1]
     if samples < _SAMPLES:
         return 1.0
-    return min(1.0, run.calls * measured.cycles / measured.calls / (samples * each))
+    return min(1.0, run.calls * measured.cycles / measured.part / measured.calls / (samples * each))
 
 
 def _cycles_of_a_sample(found: Profile | None, run: CallTimes) -> float:
@@ -1209,6 +1277,18 @@ def _covered(found: Profile, trace: Trace) -> float:
 def _waits(found: Profile) -> float:
     """Return the share of the run in which OpenMP's threads wait for others."""
     return sum(each.share for each in found.functions if is_openmp(each.library))
+
+
+def _idle(found: Profile | None, timed: list[CallTimes]) -> str:
+    """Say that the run does nothing for much of its time; "" where it hardly does, and where other threads work."""
+    idle = timed[0].idle if timed else 0.0
+    by_perf = found is not None and found.method.startswith(PERF)
+    if idle < _IDLE or (found is not None and by_perf and found.total / RATE > (1 - _IDLE) * found.seconds):
+        return ""
+    return (
+        f"For {idle:.0%} of its time the run does nothing: it sleeps, or waits for input, output, the network or "
+        "another process. What follows is about the rest"
+    )
 
 
 def _waiting(found: Profile | None) -> str:

@@ -280,7 +280,8 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
         intervals = counted(samples.n_intervals, "intervals")
         return (
             f"cycles or instructions were not counted, so no method applies to {intervals} "
-            f"of {events}{' and others' if len(samples.events) > 3 else ''}; see what to measure next.{label}"
+            f"of {events}{' and others' if len(samples.events) > 3 else ''}; see what to measure next. If they have "
+            f"other names here, say which: --time-event EVENT --work-event EVENT.{label}"
         )
     if not known.impossible(samples) and 2 <= len(compared) <= 40 and (told := _joint(samples, compared)):
         return told + label

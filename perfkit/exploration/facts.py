@@ -61,7 +61,8 @@ def facts(samples: Samples) -> dict[str, str]:
         "events": f"{len(events)}: {shown}" if events else "none besides time and work",
         "time and work": f"{samples.time_event} and {samples.work_event}{mode}",
     }
-    if (ends := _throughputs(samples)) and ends[1] >= 1.2 * ends[0]:
+    shares = samples.work_event.endswith(" x s]")  # of slots, as toplev prints them: no work
+    if not shares and (ends := _throughputs(samples)) and ends[1] >= 1.2 * ends[0]:
         unit = per_unit(samples.work_event, samples.time_event)
         out["phases"] = f"{ends[0]:.3g} to {ends[1]:.3g} {unit} in 90 % of the intervals"
     commands = [c for c in dict.fromkeys(samples.runs["command"]) if c]

@@ -58,6 +58,7 @@ _SAME_AS_TIME = frozenset(
     }
 )  # fmt: skip
 _SURE, _JUDGED, FEW_EVENTS = 0.9, 300, 8
+_ABOVE_BOUND = 1.02  # times the lowest bound: what was reached refutes it
 _FAR_BOUND = 1.5  # times what was reached: a lowest bound above it limits nothing
 _TRAIN = "train one on your own runs: perfkit spire train 'runs/*.txt' -o mine.spire"
 
@@ -249,6 +250,12 @@ def _spire(samples: Samples, model: SpireModel | None) -> Tried:
     )
     if doubted := contradictions(samples).get(str(ranking.table["event"].iloc[0])):
         return Tried("SPIRE", "unsupported", finding, doubted, "model.rank(samples).plot()", ranking)
+    if ranking.throughput > _ABOVE_BOUND * ranking.throughput_bound:
+        why = (
+            f"{ranking.throughput:.3g} {per_unit(samples.work_event, samples.time_event)} was reached, more than the "
+            f"lowest bound ({ranking.throughput_bound:.3g}): the model has seen no runs like this one; {_TRAIN}"
+        )
+        return Tried("SPIRE", "unsupported", "", why, "perfkit spire train, then --model mine.spire", ranking)
     if not own and ranking.throughput_bound > _FAR_BOUND * ranking.throughput:
         why = (
             f"the model was trained on simulated runs of {nearest_core(family)}; all its bounds lie far above what was "
@@ -261,11 +268,8 @@ def _spire(samples: Samples, model: SpireModel | None) -> Tried:
             f"hint what to look at, no finding; {_TRAIN}"
         )
         return Tried("SPIRE", "uncertain", finding, why, "perfkit spire train, then --model mine.spire", ranking)
-    below = ranking.throughput > 1.02 * ranking.throughput_bound
     why = f"{len(model.rooflines)} rooflines trained on {model.kind} runs" + "".join(f"; {c}" for c in ranking.caveats)
-    if below:
-        why += "; the workload is faster than its lowest bound, so training lacks runs like it"
-    elif not ranking.caveats:
+    if not ranking.caveats:
         why += "; a model does not tell of how many programs: bounds learnt from one are that program's"
     trust: Trust = "unsupported" if ranking.caveats else "uncertain"
     return Tried("SPIRE", trust, finding, why, "model.rank(samples).plot()", ranking)

@@ -130,13 +130,13 @@ def _instructions(frame: pd.DataFrame) -> list[str]:
 
 
 def plot_causality(result: Causality, top: int = 12, ax: Axes | None = None) -> Axes:
-    """Draw the share of the instructions in the causes of the run's length."""
+    """Draw the share of the instructions in the time for which the dispatch is held up."""
     frame = result.to_frame().head(top).iloc[::-1]
     ax = axes_or_new(ax, 8, 0.28 * len(frame) + 1.2)
-    ax.barh(np.arange(len(frame)), 100 * frame["share"], color=SHARE_COLOURS["causality"])
+    ax.barh(np.arange(len(frame)), 100 * frame["held"], color=SHARE_COLOURS["causality"])
     ax.set_yticks(np.arange(len(frame)), _instructions(frame))
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
-    ax.set_xlabel("share of the causes (%)")
+    ax.set_xlabel("share of the time that is held up (%)")
     ax.set_title("Causality (simulated)")
     return ax
 

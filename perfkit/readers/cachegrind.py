@@ -56,14 +56,15 @@ def functions(lines: list[str], report: Report) -> tuple[pd.DataFrame, dict[str,
     summary: list[int] | None = None
     function = ""
     for number, line in enumerate(lines, 1):
-        if line.strip() and not (line[:1].isdigit() and events):
+        if line.strip() and not (line[:1].isdecimal() and events):
             report.describes(number)
         key, colon, rest = line.partition(":")
         if colon and key in ("cmd", "desc", "events", "summary", "totals"):
             if key == "events":
                 events = rest.split()
             elif key in ("summary", "totals"):
-                summary = [int(v) for v in rest.split()]
+                words = rest.split()
+                summary = [int(v) for v in words] if all(v.isdecimal() for v in words) else None
             elif key == "desc":
                 name, _, value = rest.partition(":")
                 about[name.strip()] = value.strip()
@@ -71,9 +72,9 @@ def functions(lines: list[str], report: Report) -> tuple[pd.DataFrame, dict[str,
                 about["cmd"] = rest.strip()
         elif line.startswith("fn="):
             function = line[3:]
-        elif line[:1].isdigit() and events:
+        elif line[:1].isdecimal() and events:
             cells = line.split()[1:]
-            values = [0 if c == "." else int(c) for c in cells if c.isdigit() or c == "."]
+            values = [0 if c == "." else int(c) for c in cells if c.isdecimal() or c == "."]
             if len(values) != len(cells) or len(values) > len(events):
                 report.problem(number, line, f"expected a line number and up to {len(events)} counts")
                 continue

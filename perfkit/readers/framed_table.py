@@ -72,7 +72,11 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         raise FormatError(f"{report.file}: expected a table whose columns stand between bars; no line has any")
     if around:
         report.left_out(around, "of text around the table, not read")
-    return plain_table.to_dump(read_grid("\n".join(rows).encode() + b"\n", report), report, run)
+    lines = content.lines()
+    report.written = lambda number: lines[number - 1]
+    whole = content.ends_with_newline or not lines or lines[-1].rstrip()[-1:] in ("|", "│")
+    text = "\n".join(rows) + ("\n" if whole else "")
+    return plain_table.to_dump(read_grid(text.encode(), report), report, run)
 
 
 def _cells(line: str) -> list[str]:

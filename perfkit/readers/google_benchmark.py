@@ -48,7 +48,7 @@ def recognise(head: str) -> bool:
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counters of a file."""
     if not content.text().lstrip("\ufeff \t\r\n").startswith("{"):
-        return _read_csv(content.lines(), report, run)
+        return _read_csv(content.lines(), report, run, content.ends_with_newline)
     whole = parse(content, "google-benchmark's output")
     entries = whole.get("benchmarks")
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
@@ -91,7 +91,7 @@ def _is_csv_header(line: str) -> bool:
     return tuple(cells_of(line.strip("\ufeff\r"))[:5]) == _CSV_HEADER
 
 
-def _read_csv(lines: list[str], report: Report, run: str) -> Dump:
+def _read_csv(lines: list[str], report: Report, run: str, whole: bool) -> Dump:
     """Read the table of ``--benchmark_format=csv``: a line per repetition, in which counters are per iteration."""
     start = next(i for i, x in enumerate(lines, 1) if _is_csv_header(x))
     header = cells_of(lines[start - 1].strip("\ufeff\r"))
@@ -101,12 +101,24 @@ def _read_csv(lines: list[str], report: Report, run: str) -> Dump:
         report.left_out(above, "before the table, not read")
     rows: list[dict[str, Any]] = []
     rates: set[str] = set()
+    part = 1
     for number, line in enumerate(lines[start:], start + 1):
         if not line.strip():
             continue
-        cells = cells_of(line)
+        cells = cells_of(line.strip("\ufeff\r"))
+        if _is_csv_header(line) and cells != header:
+            raise FormatError(
+                f"{report.file}, line {number}: another heading than in line {start}, as where tables of other "
+                "counters are put one after another. Read them from files of their own"
+            )
         if len(cells) != len(header):
-            report.problem(number, line, f"expected {len(header)} fields as in the header, found {len(cells)}")
+            why = f"expected {len(header)} fields as in the header, found {len(cells)}"
+            cut = number == len(lines) and not whole
+            report.problem(number, line, f"the file ends in the middle of a row: {why}" if cut else why)
+            continue
+        if tuple(cells) == tuple(header):
+            part += 1
+            report.describes(number)
             continue
         entry = {k: _value(v) for k, v in zip(header, cells, strict=True) if v != ""}
         if str(entry.get("name", "")).endswith(_AGGREGATES):
@@ -117,14 +129,19 @@ def _read_csv(lines: list[str], report: Report, run: str) -> Dump:
             before = len(report.rows)
             found, others = _counters(entry, report, number)
             rates |= others
-            rows += [{"interval": number - start - 1, **r} for r in found]
+            called = run if part == 1 else f"{run} ({part})"
+            rows += [{"run": called, "interval": number - start - 1, **r} for r in found]
             report.counts(number) if len(report.rows) == before else None
     if rates:
         report.note(f"values that are no counts, left out: {', '.join(sorted(rates))}")
     if not rows:
         raise FormatError(f"{report.file}: {_NO_COUNTERS}")
     report.note("counters per iteration, multiplied by the iterations")
-    return Dump(pd.DataFrame(rows).assign(run=run))
+    if part > 1:
+        report.note(
+            f"the header is repeated at {counted(part - 1, 'places')}: files put one after another, taken as runs"
+        )
+    return Dump(pd.DataFrame(rows))
 
 
 def _value(cell: str) -> Any:

@@ -298,7 +298,7 @@ def _columns(body: bytes | memoryview, header: Header) -> tuple[Column, ...] | N
         return None
     pointed = {name: pa.string() for name, c in zip(table.column_names, table.columns, strict=True) if is_floating(c)}
     foreign = (as_text(c.slice(0, _LOOKED_AT)) for c in table.columns if not is_number(c))
-    odd = any(any(c and not c.isdigit() for c in cells) and _mostly_numbers(cells) for cells in foreign)
+    odd = any(any(c and not c.isdecimal() for c in cells) and _mostly_numbers(cells) for cells in foreign)
     if pointed and (odd or _perhaps_grouped(bytes(body[: 1 << 16]).decode("utf-8", errors="replace"), header)):
         table = _arrow(body, header, pointed)
     return None if table is None else tuple(table.columns)
@@ -351,7 +351,8 @@ def _sound_rows(
         if len(fields) != len(header.names):
             cut = number - header.line == len(rows) and not ends
             reason = f"expected {len(header.names)} fields as in the header, found {len(fields)}"
-            report.problem(number, text, f"the file ends in the middle of a row: {reason}" if cut else reason)
+            shown = report.written(number) if report.written is not None else text
+            report.problem(number, shown, f"the file ends in the middle of a row: {reason}" if cut else reason)
             continue
         if order is not None:
             raw = header.delimiter.join('"' + fields[i].replace('"', '""') + '"' for i in order).encode()
@@ -409,7 +410,7 @@ def numbers(grid: Grid, which: list[int], report: Report, *, counted: bool = Fal
     cells = {
         i: c
         for i, c in cells.items()
-        if _mostly_numbers(c) or (normalise(grid.names[i]) in _AXES and any(word and word[0].isdigit() for word in c))
+        if _mostly_numbers(c) or (normalise(grid.names[i]) in _AXES and any(word and word[0].isdecimal() for word in c))
     }
     if cells:
         parsed = _parse(grid, cells, out, report)
@@ -495,7 +496,7 @@ def _decimal_of_clocks(grid: Grid, cells: dict[int, list[str | None]]) -> str:
 def _holds_large_ungrouped(column: Column) -> bool:
     if is_number(column):
         return bool(np.fmax.reduce(as_float(column), initial=0.0) >= _GROUPED_ABOVE)
-    return any(c is not None and c.isdigit() and float(c) >= _GROUPED_ABOVE for c in as_text(column))
+    return any(c is not None and c.isdecimal() and float(c) >= _GROUPED_ABOVE for c in as_text(column))
 
 
 def _parse(
@@ -508,7 +509,7 @@ def _parse(
             if cell is not None and NUMBER_PATTERN.fullmatch(cell) is None:
                 report.problem(grid.lines[row], cell, f"expected a number in column {grid.names[i]}")
                 column[row] = None
-            elif cell is not None and not cell.isdigit():
+            elif cell is not None and not cell.isdecimal():
                 tokens.append(Token(cell, grid.lines[row]))
     # Columns that Arrow read as numbers prove the decimal point where they have fractions.
     points = any(np.any(v[np.isfinite(v)] % 1) for v in plain.values())

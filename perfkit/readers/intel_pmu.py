@@ -86,7 +86,7 @@ def _are_totals(pairs: list[tuple[_Reading, _Reading]]) -> bool:
 def _counted(record: dict[str, Any], now: _Reading, before: _Reading) -> dict[str, Any]:
     """Return the record of one count."""
     enabled, running = now.enabled - before.enabled, now.running - before.running
-    place = " ".join(f"{k}{record[k]}" if str(record[k]).isdigit() else str(record[k]) for k in _PLACE if k in record)
+    place = " ".join(f"{k}{record[k]}" if str(record[k]).isdecimal() else str(record[k]) for k in _PLACE if k in record)
     told = {k: v for k, v in record.items() if k not in _LEFT_OUT} | {"event": record["event"], "place": place}
     known = enabled > 0 and running > 0
     return told | {

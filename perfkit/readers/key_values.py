@@ -47,8 +47,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         record = _record(line.strip("\ufeff \t\r"))
         if record is None:
             cut = number == len(texts) and not content.ends_with_newline
-            why = "expected key=value, with blanks or (InfluxDB) commas between"
-            report.problem(number, line, "the file ends in the middle of a line" if cut else why)
+            report.problem(number, line, "the file ends in the middle of a line" if cut else _why(line))
             continue
         records.append(record)
         lines.append(number)
@@ -61,6 +60,16 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     records, lines = without_frames(*readings(records, lines, report), report)
     names, columns = columns_of(records)
     return plain_table.to_dump(Grid(names, columns, kept_lines=lines), report, run)
+
+
+def _why(line: str) -> str:
+    """Say what is wrong with a line that is no record."""
+    keys = [k for k, _ in _PAIR.findall(line)]
+    twice = next((k for i, k in enumerate(keys) if k in keys[:i]), None)
+    if twice is not None and _LOGFMT.fullmatch(line.strip("\ufeff \t\r")) is not None:
+        return f"the key {twice} stands twice in one record"
+    odd = next((w for w in line.split() if _PAIR.fullmatch(w) is None), None)
+    return "expected key=value, with blanks or (InfluxDB) commas between" + (f"; {odd[:40]!r} is none" if odd else "")
 
 
 def _record(line: str) -> dict[str, str] | None:

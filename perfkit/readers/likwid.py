@@ -20,12 +20,15 @@ NAME = "likwid"
 TITLE = "likwid-perfctr, tables and timelines"
 
 _CSV_TABLE = re.compile(
-    r"^TABLE,(?:Region (?P<region>[^,]*),)?Group (?P<group>\d+) (?P<what>Raw STAT|Raw|Metric STAT|Metric),"
+    r"^TABLE,(?:Region (?P<region>[^,]*),)?Group (?P<group>\d+) (?P<what>(?i:Raw STAT|Raw|Metric STAT|Metric))"
+    r",[^,]*,\d+[,\s]*$"
 )
+_TITLE = re.compile(r"TABLE,(?:Region [^,]*,)?Group \d+ (?:Raw|Metric)")
 _BOX_TITLE = re.compile(r"^(?:Region (?P<region>.*), )?Group (?P<group>\d+): ")
 _HEADER = re.compile(r"^# ?GID[|, ](?P<what>EventCount|MetricsCount)[|, ]CpuCount[|, ]Total runtime \[s\]")
 _THREADS = re.compile(r"^# ?HWThreads(?:: |[, ])(?P<threads>\d+(?:[|, ]\d+)*)")
 _CPU_NAME = re.compile(r"^CPU name(?::[,\t ]+|,)(?P<name>[^,]*)")
+_FIGURE = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _RULE = re.compile(r"^(?:\+[-+]+\+?|-+)$")
 
 
@@ -62,6 +65,10 @@ def _tables(lines: list[str], report: Report) -> pd.DataFrame:
     derived = "of derived metrics and statistics over threads, not read"
     other = "around the tables (what likwid and the program print), not read"
     for number, line in enumerate(lines, 1):
+        if _TITLE.search(line) is not None and _CSV_TABLE.match(line) is None:
+            report.problem(number, line, "expected the title of a table and no more, as of two lines in one")
+            title, columns = ("", "0"), None
+            continue
         if (match := _CSV_TABLE.match(line) or _BOX_TITLE.match(line)) is not None:
             title, columns = (match["region"] or "", match["group"]), None
             wanted = match.groupdict().get("what", "Raw") == "Raw"
@@ -79,6 +86,9 @@ def _tables(lines: list[str], report: Report) -> pd.DataFrame:
             continue
         if cells[0] in ("Event", "Region Info", "Metric"):
             names = [c for c in cells[1:] if c]
+            if any(_FIGURE.fullmatch(n) for n in names):
+                report.problem(number, line, "expected a heading of names; found numbers in it, as of two lines in one")
+                continue
             raw = cells[0] == "Event" and not any(n in ("Sum", "Min", "Max", "Avg") for n in names)
             columns = names if raw else ([] if cells[0] != "Region Info" else ["", *names])
             report.describes(number)
@@ -88,6 +98,9 @@ def _tables(lines: list[str], report: Report) -> pd.DataFrame:
             continue
         key = interval.setdefault(title, len(interval)) if title not in interval else interval[title]
         if cells[0] in ("RDTSC Runtime [s]", "Runtime (RDTSC) [s]"):
+            if any(cells[len(columns) + 1 :]):
+                report.problem(number, line, f"expected a time for each of {len(columns) - 1} hardware threads")
+                continue
             for thread, cell in zip(columns[1:], cells[1 if cells[0].startswith("RDTSC") else 2 :], strict=False):
                 seconds[(*title, thread)] = _number(cell, number, line, report)
             report.describes(number)
@@ -96,7 +109,7 @@ def _tables(lines: list[str], report: Report) -> pd.DataFrame:
             report.left_out(number, "of call counts of regions, not read")
             continue
         values = cells[2 : len(columns) + 1]
-        if len(values) < len(columns) - 1 or "" in values:
+        if len(values) < len(columns) - 1 or "" in values or any(cells[len(columns) + 1 :]):
             report.problem(number, line, f"expected a count for each of {len(columns) - 1} hardware threads")
             continue
         report.counts(number)
@@ -157,6 +170,9 @@ def _timeline(lines: list[str], report: Report) -> pd.DataFrame:
                     "Measure again with the group's events themselves: likwid-perfctr -g EVENT:COUNTER,... -t 1s"
                 )
             events.append([c.strip() for c in re.split(r"[|,]", line)][4:])
+            if odd := [e for e in events[-1] if " " in e]:
+                report.problem(number, line, f"expected names of events; {odd[0]!r} is none")
+                continue
             report.describes(number)
         elif re.match(r"^\d+[ ,|]\d+[ ,|]\d+[ ,|]", line):
             for group in _timeline_rows(line, number, events, threads, report):
@@ -190,7 +206,7 @@ def _timeline_rows(
     cells = [c for c in re.split(r"[ ,|]+", line.strip()) if c]
     group, n_events, n_threads = int(cells[0]), int(cells[1]), int(cells[2])
     values = cells[4:]
-    if not 1 <= group <= len(events) or n_events > len(events[group - 1]) or len(values) != n_events * n_threads:
+    if not 1 <= group <= len(events) or n_events != len(events[group - 1]) or len(values) != n_events * n_threads:
         expected = n_events * n_threads
         report.problem(number, line, f"expected {expected} counts of {n_events} events, found {len(values)}")
         return

@@ -101,9 +101,11 @@ def dated_lengths(table: pd.DataFrame) -> pd.DataFrame:
 def lengths_told(clocks: dict[str, np.ndarray]) -> np.ndarray | None:
     """Return each row's length in s, of the times of its beginning and end or its duration; NaN where neither tells.
 
-    None where the first does not tell when each row began.
+    None where no column tells when each row began.
     """
-    begins = next(n for n in clocks if is_name_of_beginning(n))
+    begins = next((n for n in clocks if is_name_of_beginning(n)), None)
+    if begins is None:  # its column holds other things than numbers, in a damaged file
+        return None
     of = clock_of(begins, clocks[begins], rises=True) or Clock(True, np.nan)
     for name in (n for n in clocks if n != begins):
         clock = clock_of(name, clocks[name], rises=not is_name_of_length(name))

@@ -47,7 +47,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         report.left_out(comments, "of comments, not read")
     if told := caution_of_scale(said):
         report.note(told)
-    style = settle([t for t in tokens if not t.text.isdigit()], report)
+    style = settle([t for t in tokens if not t.text.isdecimal()], report)
     bad = {line for _, line, _, _ in report.rows}
     values = [np.nan if t.line in bad else style.parse(t.text) for t in tokens]
     report.counts([t.line for t in tokens])

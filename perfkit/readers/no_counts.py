@@ -74,7 +74,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Measure again without --metric-only.",
     ),
     (
-        r'\A\s*\{"interval"\s*:\s*[\d.]+,(?![^\n]*counter-value)',
+        r'\A\s*\{"(?:interval"\s*:\s*[\d.]+,|(?:(?:cpu|core|die|socket)".*")?(?:GHz|insn per cycle)")(?!.*counter-v)',
         "`perf stat --metric-only -j`: ratios and no counts",
         "Measure again without --metric-only.",
     ),
@@ -104,7 +104,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         _STAT,
     ),
     (
-        r'\A\s*"Benchmark","Mode","Threads"',
+        r'\A\s*"Benchmark","Mode","Threads"|\A\s*\[\s*\{\s*"jmhVersion"',
         "JMH's table: scores per operation, no counts over intervals",
         "JMH's perfnorm divides by operations. " + _STAT,
     ),

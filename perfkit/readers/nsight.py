@@ -145,7 +145,7 @@ def _values(table: pd.DataFrame, report: Report) -> np.ndarray:
     for i, (text, line) in enumerate(zip(table["text"], table["line"], strict=True)):
         if NUMBER_PATTERN.fullmatch(text):
             good[i] = True
-            if not text.isdigit():
+            if not text.isdecimal():
                 tokens.append(Token(text, line, bool(whole[i])))
         elif text not in ("", "n/a", "nan", "N/A"):
             report.problem(line, text, "expected a number as a metric's value")

@@ -41,7 +41,7 @@ class NumberStyle:
 
     def parse(self, token: str) -> float:
         """Return the number that a token means."""
-        if token.isdigit():
+        if token.isdecimal():
             return float(token)
         for sign in self.grouping:
             token = token.replace(sign, "")
@@ -130,7 +130,7 @@ def settle(
 def _claims(text: str) -> tuple[str, str, str] | None:
     """Return the signs that surely group digits in a number, the one that is surely decimal, and an undecided one."""
     body = _EXPONENT.sub("", text.lstrip("+-"))
-    signs = [c for c in body if not c.isdigit()]
+    signs = [c for c in body if not c.isdecimal()]
     if not signs:
         return "", "", ""
     last = signs[-1]
@@ -148,7 +148,7 @@ def _well_grouped(digits: str) -> bool:
     """Whether a locale groups so: three digits last, two (India) or three in all groups before, one sign."""
     parts = re.split(f"[{SIGNS}]", digits)
     inner = {len(p) for p in parts[1:-1]}
-    one_sign = len({c for c in digits if not c.isdigit()}) == 1
+    one_sign = len({c for c in digits if not c.isdecimal()}) == 1
     return one_sign and 1 <= len(parts[0]) <= 3 and len(parts[-1]) == 3 and inner in (set(), {2}, {3})
 
 

@@ -22,7 +22,7 @@ NAME = "papi"
 TITLE = "PAPI high-level JSON"
 
 ELAPSED = "elapsed-cycles"
-_NOT_EVENTS = ("name", "parent_region_id", "region_count", "real_time_nsec")
+_NOT_EVENTS = ("name", "id", "parent_id", "parent_region_id", "region_count", "real_time_nsec")
 
 
 def recognise(head: str) -> bool:
@@ -39,7 +39,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         threads = dict(_numbered(whole["threads"]))
         for thread, body in threads.items():
             for i, (name, region) in enumerate(_regions(body)):
-                nested += str(region.get("parent_region_id", "-1")) != "-1"
+                nested += str(region.get("parent_region_id", region.get("parent_id", "-1"))) != "-1"
                 place = str(name) if len(threads) == 1 else f"{name}, thread {thread}"
                 found = list(_counts(i, place, region, report))
                 rows.extend(found)
@@ -50,6 +50,8 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         ) from error
     if not rows:
         raise FormatError(f"{report.file}: no region with counts in it")
+    if lacking := _lacking(rows):
+        report.note(f"missing counts: {', '.join(lacking)}")
     if nested:
         report.note(f"{counted(nested, 'regions')} inside others, whose counts hold theirs too")
     report.document(values(whole), len(rows), max(left_out, 0))
@@ -57,6 +59,15 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     about = {k: whole[k] for k in ("papi_version", "cpu_info", "max_cpu_rate_mhz", "cpu in mhz") if k in whole}
     runs = pd.DataFrame({"parameters": [json.dumps(about)]}, index=[run])
     return Dump(pd.DataFrame(rows).assign(run=run), runs)
+
+
+def _lacking(rows: list[dict[str, Any]]) -> list[str]:
+    """Say which events not all regions of the file have, and how many lack them."""
+    regions = {(r["place"], r["interval"]) for r in rows}
+    having: dict[str, set[tuple[str, int]]] = {}
+    for row in rows:
+        having.setdefault(row["event"], set()).add((row["place"], row["interval"]))
+    return [f"{e} {len(regions) - len(of):,} of {len(regions):,}" for e, of in having.items() if len(of) < len(regions)]
 
 
 def _numbered(items: Any) -> Iterator[tuple[str, Any]]:

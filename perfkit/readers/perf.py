@@ -21,11 +21,18 @@ from perfkit.readers.report import Dump, Report
 NOT_COUNTED, NOT_SUPPORTED = "<not counted>", "<not supported>"
 # Event names that hold their unit, as perf printed them before version 4.20.
 _UNIT_IN_NAME = re.compile(r"^(?P<event>\S+) \((?P<unit>msec|ns|sec)\)$")
+# Events in units that perf printed with decimals before it printed the unit beside them.
+_MAY_HAVE_DECIMALS = re.compile(r" \(\w+\)$|clock|time|energy|power|bytes|bandwidth|read|write", re.IGNORECASE)
 
 
 COMMA_IN_TIME = (
     "the interval's end has a comma: expected a point, as perf prints it in every language (1.001061824). Something "
     "else rewrote the file's numbers; put the points back, or export it again with a decimal point"
+)
+
+
+TWO_IN_ONE = (
+    "two lines in one: what begins another line stands behind this one. Put the end of the line back between them"
 )
 
 
@@ -124,13 +131,19 @@ def running_share(text: str) -> float:
 def _values(found: PerfRows, report: Report) -> np.ndarray:
     """Return the counts as numbers; ``<not counted>`` and ``<not supported>`` are NaN."""
     marked = [
-        Token(r.value, r.line, not r.unit and not _UNIT_IN_NAME.match(r.event))
+        Token(r.value, r.line, not r.unit and not _MAY_HAVE_DECIMALS.search(r.event))
         for r in found.rows
-        if not r.value.isdigit() and r.value[0] != "<"
+        if not r.value.isdecimal() and r.value[0] != "<"
     ]
     style = settle(marked, report, decimal_sign=found.decimal_sign, two_decimals=found.text)
     if style.grouping or style.decimal != ".":
         report.note(f"numbers: {style.describe()}")
+    torn = [t for t in marked if t.whole and style.decimal in t.text]
+    if 2 * len(torn) <= sum(not r.unit for r in found.rows):  # else somebody averaged the counts of a dump
+        for token in torn:
+            report.problem(
+                token.line, token.text, "expected a whole number: a count of an event without a unit has no decimals"
+            )
     bad = {line for _, line, _, _ in report.rows}
     parse = style.parse
     return np.array(

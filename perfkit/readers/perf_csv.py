@@ -15,6 +15,7 @@ from perfkit.readers.perf import (
     COMMA_IN_TIME,
     NOT_COUNTED,
     NOT_SUPPORTED,
+    TWO_IN_ONE,
     PerfOutput,
     PerfRows,
     PrintedCount,
@@ -33,6 +34,7 @@ _FIELDS = re.compile(
     r"(?:<not counted>|<not supported>|\d[\d.,]*)(?P<sep>[^\d.]{1,3}?)(?P<unit>[^\d]{0,12}?)(?P=sep)"
     r"(?P<event>[^\s#\x22\d].{0,150}?)(?P=sep)(?:\d+[.,]\d+%(?P=sep))?\d+(?P=sep)\d{1,3}[.,]\d\d(?=(?P=sep)|$)"
 )
+_MOST_BEHIND = 4  # fields behind an event: time counted, its share, a derived metric and its name
 _LETTER = re.compile(r"[^\W\d_]")
 _AT = re.compile(r"\d+\.\d{9}$")
 _COMMA_AT = re.compile(r"\d+,\d+$")
@@ -79,6 +81,8 @@ def read(content: Opened, report: Report, run: str) -> Dump:
 
 def _fields_of(line: str, separator: str) -> list[str]:
     """Split a line, but not within ``<not counted>`` where the separator is a space."""
+    if len(separator) == 3 and separator[0] == separator[-1] == '"':  # every field in quotes, as spreadsheets save them
+        line = line.strip().removeprefix('"').removesuffix('"')
     if " " not in separator:
         return line.lstrip(" ").split(separator)
     whole = line.lstrip(" ").replace("<not ", "<not\0")
@@ -135,19 +139,21 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
         return "expected a count"
     while event.count("/") % 2 and rest:  # cpu/event=0x3c,umask=0x00/ holds the separator
         event = f"{event}{separator}{rest.pop(0)}"
-    if not event or event[0].isdigit():
+    if not event or event[0].isdecimal():
         return "expected an event's name behind the count and the unit"
-    if rest and rest[0] and not rest[0][0].isdigit() and not _VARIANCE.match(rest[0]):
+    if rest and rest[0] and not rest[0][0].isdecimal() and not _VARIANCE.match(rest[0]):
         place = f"{place} {rest.pop(0)}".strip()  # a control group
     variance, running, sign = float("nan"), float("nan"), ""
-    if separator == "," and len(rest) > 1 and rest[0].isdigit() and re.match(r"\d+%$", rest[1]):
+    if separator == "," and len(rest) > 1 and rest[0].isdecimal() and re.match(r"\d+%$", rest[1]):
         rest[:2] = [f"{rest[0]},{rest[1]}"]
     if rest and _VARIANCE.match(rest[0]):
         variance = float(rest.pop(0).rstrip("%").replace(",", "."))
     if separator == ",":
         rest = _join_decimals(rest, 1)
-    if len(rest) < 2 or not rest[0].isdigit() or not _PERCENT.match(rest[1]):
+    if len(rest) < 2 or not rest[0].isdecimal() or not _PERCENT.match(rest[1]):
         return "expected the time counted and its share behind the event"
+    if len(rest) > _MOST_BEHIND and _FIELDS.search(separator.join(rest[2:])) is not None:
+        return TWO_IN_ONE
     running, sign = running_share(rest[1]), decimal_sign_of(rest[1])
     if state.fresh:
         found.blocks.append(PerfOutput())
@@ -163,7 +169,7 @@ def _place(fields: list[str], separator: str) -> tuple[str, list[str]]:
     """Split off the CPU, the group of CPUs with their number, or the thread that a line is for."""
     if _CPU.match(fields[0]):
         return fields[0], fields[1:]
-    if _PART.match(fields[0]) and len(fields) > 1 and fields[1].strip().isdigit():
+    if _PART.match(fields[0]) and len(fields) > 1 and fields[1].strip().isdecimal():
         return fields[0], fields[2:]
     if not _is_count(fields[0]):
         for n in range(1, min(6, len(fields) - 2)):  # a thread's name may hold the separator
@@ -184,6 +190,6 @@ def _is_count(field: str) -> bool:
 
 def _join_decimals(fields: list[str], i: int) -> list[str]:
     """Join a number that a decimal comma tore in two: the field behind a count or a percentage is never digits only."""
-    if len(fields) > i + 1 and fields[i].isdigit() and re.match(r"\d{2}$", fields[i + 1]):
+    if len(fields) > i + 1 and fields[i].isdecimal() and re.match(r"\d{2}$", fields[i + 1]):
         return [*fields[:i], f"{fields[i]},{fields[i + 1]}", *fields[i + 2 :]]
     return fields

@@ -105,4 +105,4 @@ def _row(number: int, block: int, entry: dict[str, Any]) -> PrintedCount | str:
 
 
 def _place(key: str, value: str) -> str:
-    return f"CPU{value}" if key == "cpu" and value.isdigit() else value
+    return f"CPU{value}" if key == "cpu" and value.isdecimal() else value

@@ -11,6 +11,7 @@ from perfkit.readers.numbers import NUMBER
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import (
     COMMA_IN_TIME,
+    TWO_IN_ONE,
     PerfOutput,
     PerfRows,
     PrintedCount,
@@ -35,8 +36,15 @@ _THREAD_LINE = re.compile(rf"^[ \t]*{_AT}{_THREAD}{_VALUE}[ \t]+{_REST}")
 # The most frequent line, without place and variance, at once.
 _PLAIN = re.compile(
     r"^[ \t]*(?P<at>\d+\.\d{9})[ \t]+(?P<value>[\d.,]*\d)[ \t]+(?P<event>[^\s\d#(<][^\s#]*)"
-    r"(?:[ \t]+#[^()]*)?(?:[ \t]*\([ \t]*(?P<pct>\d+[.,]\d+)%\))?[ \t]*$"
+    r"(?:[ \t]+#[ \t]*[-\d.,na]*[^()\d]*)?(?:[ \t]*\([ \t]*(?P<pct>\d+[.,]\d+)%\))?[ \t]*$"
 )
+# Another line's count behind the note of a count, or another interval's behind anything: the end of a line is lost.
+_SOME_PLACE = r"(?:(?:CPU\d+|S\d+(?:-[A-Z]+\d+)*[ \t]+\d+|N\d+[ \t]+\d+)[ \t]+)?"
+_TWO_IN_ONE = re.compile(
+    rf"[^#]*#.*[ \t]\d+\.\d{{9}}[ \t]+(?:\S.*?[ \t]+)?(?:<not |{NUMBER}[ \t]+\S)"
+    rf"|[^\s#][^#]*#.*(?:[^\W\d_][ \t]{{3,}}{_SOME_PLACE}|%[ \t]*\)[ \t]*)(?:<not [cs]|{NUMBER}[ \t]+[^\W\d])"
+)
+_STARTED_BEHIND = re.compile(r"[^#]*[^\s#][^#]*# started on ")
 _PERCENT = re.compile(r"[ \t]*\([ \t]*(?P<pct>\d+[.,]\d+)%\)[ \t]*$")
 _VARIANCE = re.compile(r"[ \t]*\([ \t]*\+-[ \t]*(?P<pct>\d+[.,]\d+|-?nan)%[ \t]*\)[ \t]*$")
 _EVENT = re.compile(
@@ -172,6 +180,8 @@ class _Reader:
             return True
         if (number < self.begins or self.ended) and self._of_program(number, line):
             return True
+        if _is_two_in_one(line):
+            return False
         match = self.line.match(line)
         if match is not None and self._count(number, match):
             return True
@@ -193,6 +203,8 @@ class _Reader:
         """Say what was expected in a line that made no sense."""
         if _COMMA_AT.match(line) is not None:
             return COMMA_IN_TIME
+        if _is_two_in_one(line):
+            return TWO_IN_ONE
         if self.timed:
             return "expected an interval's end, a count and an event"
         return "expected a count and an event, as perf stat prints them"
@@ -279,14 +291,25 @@ class _Reader:
     def _check_cut(self, last: int) -> None:
         """Refuse a last line without an end whose event is the beginning of another's name, or has no other line."""
         rows = self.found.rows
-        if not rows or rows[-1].line != last or not self.timed:
+        if not rows or rows[-1].line != last:
             return
         cut = rows[-1]
+        if cut.event.count("/") % 2:
+            rows.pop()
+            self.report.problem(last, f"{cut.value} {cut.event}", "the file ends in the middle of a line")
+            return
+        if not self.timed:
+            return
         others = {r.event for r in rows[:-1]}
         intervals = len({r.at for r in rows})
         if cut.event not in others and (intervals > 1 or any(e.startswith(cut.event) for e in others)):
             rows.pop()
             self.report.problem(last, f"{cut.value} {cut.event}", "the file ends in the middle of a line")
+
+
+def _is_two_in_one(line: str) -> bool:
+    """Whether another line's count, or the beginning of another output, stands behind a note."""
+    return "#" in line and (_TWO_IN_ONE.match(line.lstrip()) or _STARTED_BEHIND.match(line)) is not None
 
 
 def _strip(rest: str) -> tuple[str, float, float, str]:

@@ -61,7 +61,7 @@ NAME = "plain-table"
 TITLE = "tables of counts, wide or long (CSV, TSV, parquet)"
 
 _KEYS = {
-    "run": ("run", "workload", "benchmark", "bench"),
+    "run": ("run", "workload", "benchmark", "bench", "program", "application", "app"),
     "place": ("place", "cpu", "core", "socket", "thread", "region", "function"),
     "interval": ("interval", "sample", "index", "row", "no.", "no", "nr.", "nr"),
     "at": ("at",),
@@ -93,6 +93,10 @@ _OF_STATISTICS = re.compile(
 _OF_ONE_COUNT = re.compile(
     r"(?:raw|(?:un)?scaled|corrected|normali[sz]ed|estimated|predicted|expected|per[ _-]\w+|rate|ratio)$", re.IGNORECASE
 )
+_SCALED = r"(?:raw|(?:un)?scaled|corrected|extrapolated)"
+_SCALED_NAME = re.compile(
+    rf"(?P<of>.+?)(?:[ _.-]{_SCALED}| ?\({_SCALED}\))$|{_SCALED}[ _.-](?P<behind>.+)$", re.IGNORECASE
+)
 _IPC = re.compile(r"^(?:ipc|insn[ _]per[ _]cycle|instructions?[ _]per[ _]cycle)(?::\w+)?$", re.IGNORECASE)
 _CPI = re.compile(r"^(?:cpi|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$", re.IGNORECASE)
 _PROBE_ROWS = 8
@@ -106,6 +110,7 @@ _STAMP = re.compile(r"stamp|epoch|uptime|date|^ts$|^at$", re.IGNORECASE)
 _KILO = re.compile(r"k[ _]?(?:cycles|instr?(?:uctions?)?s?|insns?)$", re.IGNORECASE)
 _FAR = 3.0  # times the longest step: stamps that began elsewhere
 _SAME_CLOCK = 0.7  # of the logarithm: a core's clock varies by less than twice
+_FEWEST_WHOLE = 5  # counts, of which but one are whole
 _LARGE = 1e5  # counts that are never the same by chance
 _TIMES_OF_PERF = ("duration_time", "user_time", "system_time")
 _PART_OF_TIME = re.compile(r"user|sys|cpu|kernel|gpu|start|begin|end|stop", re.IGNORECASE)
@@ -147,7 +152,9 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     head = data[: 1 << 16].decode(errors="replace")
     header = find_header(head)
     if header is not None and len(header.names) == 1 and _is_aligned(header.text, head[header.end :]):
-        rows = [line.split() for line in data.split(b"\n")]
+        lines = data.split(b"\n")
+        report.written = lambda number: lines[number - 1].decode(errors="replace")
+        rows = [line.split() for line in lines]
         rows[header.line - 1] = header.text.encode().split()
         if _has_row_names(header.text, head[header.end :]):
             rows[header.line - 1].insert(0, b"index")
@@ -157,26 +164,40 @@ def read(content: Opened, report: Report, run: str) -> Dump:
 
 
 def _is_aligned(header: str, below: str) -> bool:
-    """Whether lines without a delimiter are the rows of a table: as many words as the header, mostly figures."""
+    """Whether lines without a delimiter are the rows of a table: as many words as the header, mostly figures.
+
+    Of a table that was damaged one row in four may have another number of words: each is told as a problem.
+    """
     names = header.split()
-    rows = [x.split() for x in below.splitlines()[:20] if x.strip() and not x.startswith("#")]
+    rows = _rows_of_words(below)
     if len(names) < 2 or len(rows) < 2 or any(_is_figure(n) or n == "..." for n in names):
         return False
     first = _has_row_names(header, below)
-    if any(len(r) != len(names) + first for r in rows):
+    whole = [r for r in rows if len(r) == len(names) + first and r != names]
+    if 4 * len(whole) < 3 * len(rows):
         return False
-    return sum(all(NUMBER_PATTERN.fullmatch(r[i + first]) for r in rows) for i in range(len(names))) >= 2
+    return sum(all(NUMBER_PATTERN.fullmatch(r[i + first]) for r in whole) for i in range(len(names))) >= 2
 
 
 def _has_row_names(header: str, below: str) -> bool:
     """Whether the rows below have a number before the columns that the header names, as pandas and R print it."""
-    rows = [x.split() for x in below.splitlines()[:20] if x.strip() and not x.startswith("#")]
-    numbered = [r[0].strip('"').isdigit() for r in rows if len(r) == len(header.split()) + 1]
-    return bool(rows) and len(numbered) == len(rows) and all(numbered)
+    rows = _rows_of_words(below)
+    numbered = [r[0].strip('"').isdecimal() for r in rows if len(r) == len(header.split()) + 1]
+    return bool(rows) and 4 * len(numbered) >= 3 * len(rows) and all(numbered)
+
+
+def _rows_of_words(below: str) -> list[list[str]]:
+    return [x.split() for x in below.splitlines()[:20] if x.strip() and not x.startswith("#")]
 
 
 def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     """Make a dump of a table of cells, wide or long."""
+    dump = _dump_of(grid, report, run)
+    _note_lone_decimals(dump.counts, report)
+    return dump
+
+
+def _dump_of(grid: Grid, report: Report, run: str) -> Dump:
     grid = without_units_row(with_second_header(grid, report), report)
     keys = _key_columns(grid.names)
     grid = _filled_down(grid, keys, report)
@@ -193,6 +214,22 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     grid = without_summaries(grid, report)
     grid, _ = in_time_order(grid, _series(grid, keys), report)
     return _wide(grid, keys, report, run)
+
+
+def _note_lone_decimals(counts: pd.DataFrame, report: Report) -> None:
+    """Say where one count of an event has decimals and no other, as by a decimal sign that got into it."""
+    if len(counts) > _MOST_COMPARED:
+        return
+    values = counts["count"].to_numpy(dtype="float64")
+    fraction = np.isfinite(values) & (values % 1 != 0)
+    for event in dict.fromkeys(counts["event"][fraction]):
+        of = (counts["event"] == event).to_numpy() & np.isfinite(values)
+        own = values[of & fraction]
+        if len(own) == 1 and of.sum() >= _FEWEST_WHOLE and not _HAS_FRACTIONS.search(str(event)):
+            report.note(
+                f"caution: {event} is {own[0]:g} once and a whole number in its {of.sum() - 1:,} other rows: a decimal "
+                "sign that got into a count makes it too small"
+            )
 
 
 def _is_figure(name: str) -> bool:
@@ -247,6 +284,8 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if keys["count"] not in values:
         raise FormatError(f"{report.file}: expected numbers in the column {grid.names[keys['count']]}; it holds text")
     table = pd.DataFrame({k: values[i] for k, i in keys.items() if i in values})
+    if textual := [grid.names[i] for i in clocks if i not in values and i not in dates]:
+        report.note(f"columns named like clocks that hold no numbers, left out: {', '.join(textual)}")
     dated = next((i for i in (*clocks, keys.get("time", -1)) if i in dates), None)
     if dated is not None and not pair:
         report.note(f"column {grid.names[dated]} holds the date of each row; it is no event")
@@ -383,7 +422,8 @@ def _note_ratios(events: pd.Series, report: Report) -> None:
 def _column_of_events(grid: Grid) -> int | None:
     """Return the column whose cells name events, time and work among them, each once; None where there is none."""
     for i, column in enumerate(grid.columns):
-        if is_number(column):
+        # A heading that is an event itself is the first row of perf's output that lost the signs of it, and no heading.
+        if is_number(column) or normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS):
             continue
         cells = [normalise(c) if c else "" for c in as_text(column)]
         known = {c for c in cells if c}
@@ -397,6 +437,7 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     rest = [i for i in range(len(grid.names)) if i != events]
     statistics = _statistics(grid, [i for i in rest if _holds_numbers(grid, i)], report)
     values = numbers(grid, [i for i in rest if i not in statistics], report, counted=True)
+    values, counting = _counting_of_rows(grid, values)
     spreads = [
         i
         for i in values
@@ -410,14 +451,22 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
         report.note(f"columns that hold no counts, left out: {', '.join(left)}")
     if not runs:
         raise FormatError(f"{report.file}: a table of events without a column of counts")
+    if len(runs) > 1 and all(_OF_ONE_COUNT.match(grid.names[i]) for i in runs):
+        raise FormatError(
+            f"{report.file}: the columns {', '.join(grid.names[i] for i in runs)} tell several numbers of one event, "
+            "of which one at most is its count. Keep that one (perf's own is the scaled one)"
+        )
     report.note(f"one row per event, one column per run: {counted(len(runs), 'runs')} of one interval each")
     factors = np.ones(grid.n_rows) if unit is None else _unit_factors(grid, unit, report)
     names = _names(grid, events)
+    share = shares_counted(counting["running"], counting.get("enabled"), report) if "running" in counting else None
     parts = [
         pd.DataFrame({"run": grid.names[i] or f"column {i + 1}", "event": names, "count": values[i] * factors})
         for i in runs
     ]
     table = pd.concat(parts, ignore_index=True)
+    if share is not None:
+        table["running"] = np.tile(share, len(runs))
     ratio = table["event"].map(is_ratio).to_numpy(dtype=bool)
     if unit is not None:
         ratio = ratio | np.tile(_rates_by_unit(grid, unit), len(runs))
@@ -426,6 +475,13 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     if ratio.any():
         _note_ratios(table["event"][ratio], report)
     return Dump(table[~(ratio | timed)].reset_index(drop=True).assign(interval=0))
+
+
+def _counting_of_rows(grid: Grid, values: dict[int, np.ndarray]) -> tuple[dict[int, np.ndarray], dict[str, np.ndarray]]:
+    """Take the columns that say how long each event was counted out of those of a turned table."""
+    words = {"running": (*_KEYS["running"], "time_running"), "enabled": ("enabled", "time_enabled")}
+    named = {k: i for k, of in words.items() for i in values if grid.names[i].lower() in of}
+    return {i: v for i, v in values.items() if i not in named.values()}, {k: values[i] for k, i in named.items()}
 
 
 def _lengths_of_runs(table: pd.DataFrame, report: Report) -> tuple[pd.DataFrame, np.ndarray]:
@@ -877,8 +933,24 @@ def _steady(values: np.ndarray, totals: bool) -> bool:
 # ------------------------------------------------------------------ ratios beside the counts
 
 
+def _refuse_two_of_one(names: list[str], report: Report) -> None:
+    """Refuse a table that holds the count of time or work twice, as counted and scaled up to the whole time."""
+    for name in names:
+        found = _SCALED_NAME.match(name)
+        plain = (found["of"] or found["behind"]).lower() if found else ""
+        of = next((each for each in names if each != name and each.lower() == plain), "")
+        if not of or name in report.asked.axes or of in report.asked.axes:
+            continue
+        if normalise(of) in (*TIME_EVENTS, *WORK_EVENTS):
+            raise FormatError(
+                f"{report.file}: columns {of} and {name} are two counts of one event, and counts of different "
+                "events that were scaled and not scaled cannot be compared. Keep the scaled columns (perf's are scaled)"
+            )
+
+
 def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> dict[int, np.ndarray]:
     """Leave out columns that are quotients of others: they are no events, and hand-made ones are often stale."""
+    _refuse_two_of_one([grid.names[i] for i in values], report)
     dropped = {}
     for i in values:
         ratio = "instructions/cycles" if _IPC.match(grid.names[i]) else "cycles/instructions"

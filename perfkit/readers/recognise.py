@@ -66,6 +66,7 @@ def recognise(content: Opened) -> ModuleType:
             return module
     titles = "; ".join(_module(n).TITLE for n in FORMATS if n != "no_counts")
     raise FormatError(
-        f"{content.name}: not a dump that perfkit recognises. It reads: {titles}. The file begins with {head[:120]!r}. "
-        "If it is one of these, say which with format=..., and the reader will say which line does not fit."
+        f"{content.name}: not a dump that perfkit recognises. The file begins with {head[:120]!r}. perfkit reads: "
+        f"{titles}. If it is one of these, say which with format=..., and the reader will say which line does not fit; "
+        "else write a table: a header, a column per event with cycles and instructions among them, a row per interval."
     )

@@ -4,7 +4,7 @@ Nothing is lost silently: a reader says of every line that is not blank whether 
 left out by design or cannot be used, and `Report.close` turns lines that nobody spoke of into problems.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,6 +49,9 @@ class Report:
     rows: list[tuple[str, int, str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unit: str = "line"
+    written: Callable[[int], str] | None = field(
+        default=None, repr=False
+    )  # a line of the file, where rows are rewritten
     dated: bool = False  # whether the times of the rows count from a date, so that the first row's length is unknown
     _said: list[tuple[int, "Iterable[int] | int"]] = field(default_factory=list)
     _left_out: dict[tuple[str, str], list[int]] = field(default_factory=dict)

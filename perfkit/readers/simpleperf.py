@@ -25,7 +25,7 @@ _HEADER = re.compile(r"^#?\s*(?:(?:cpu|core|tid|pid|thread_name|name)s?,?\s+)*co
 _PLACE = re.compile(r"^#?\s*(?:cpu|core),?\s+count\b")
 _UNIT = r"(?:\((?P<unit>ms|us|ns|s)\))?"
 _CSV = re.compile(
-    rf"^(?P<value>\d[\d.,]*?){_UNIT},(?P<event>[A-Za-z][^,\s]*),.*?(?:\((?P<pct>\d+(?:\.\d+)?)%\))?,?\s*$"
+    rf"^(?P<value>\d+(?:\.\d+)?){_UNIT},(?P<event>[A-Za-z][^,\s]*)(?:,[^()]*?)?(?:,?\((?P<pct>\d+(?:\.\d+)?)%\))?,?\s*$"
 )
 _TEXT = re.compile(
     rf"^\s*(?P<value>{NUMBER}){_UNIT}\s+(?P<event>[A-Za-z][^\s#(]*)\s*(?:#[^(]*)?(?:\((?P<pct>\d+(?:\.\d+)?)%\))?\s*$"
@@ -41,7 +41,7 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
-    rows, ends = _rows(content.lines(), report)
+    rows, ends = _rows(content.lines(), report, content.ends_with_newline)
     if not rows:
         raise FormatError(f"{report.file}: output of simpleperf stat without a single count")
     table = pd.DataFrame(rows)
@@ -61,7 +61,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     return Dump(table.reset_index(drop=True))
 
 
-def _rows(lines: list[str], report: Report) -> tuple[list[dict[str, Any]], dict[int, float]]:
+def _rows(lines: list[str], report: Report, whole: bool) -> tuple[list[dict[str, Any]], dict[int, float]]:
     rows: list[dict[str, Any]] = []
     ends: dict[int, float] = {}
     output, by_core = -1, False
@@ -88,7 +88,9 @@ def _rows(lines: list[str], report: Report) -> tuple[list[dict[str, Any]], dict[
         elif output < 0:
             report.left_out(number, "before the counts, not read")
         else:
-            report.problem(number, line, "expected a count and an event, as simpleperf stat prints them")
+            cut = number == len(lines) and not whole
+            why = "expected a count and an event, as simpleperf stat prints them"
+            report.problem(number, line, "the file ends in the middle of a line" if cut else why)
     return rows, ends
 
 

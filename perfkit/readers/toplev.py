@@ -19,6 +19,7 @@ NAME = "toplev"
 TITLE = "toplev -x, (CSV)"
 
 _COLUMNS = {"Area", "Value", "Unit"}
+_FIGURE = re.compile(r"\d+(?:\.\d+)?")
 _SHARE = re.compile(r"^%\s*(?P<of>Slots|Clocks|Core_Clocks|CoreClocks|\w+)", re.IGNORECASE)
 # Nodes that count: what they are called in toplev's trees, and the event they count.
 _TOTALS = {"slots": "slots", "clks": "cycles", "core_clks": "core_cycles", "instructions": "instructions"}
@@ -57,11 +58,17 @@ def _rows(lines: list[str], report: Report) -> list[dict[str, object]]:
             continue
         cells = [c.strip() for c in cells_of(line)]
         if set(cells) >= _COLUMNS:
+            if any(_FIGURE.fullmatch(c) for c in cells):
+                report.problem(number, line, "expected a heading of names; found numbers in it, as of two lines in one")
+                continue
             header = cells
             report.describes(number)
             continue
         if header is None or len(cells) < header.index("Unit") + 1:
             report.problem(number, line, "expected a node with area, value and unit")
+            continue
+        if any(cells[len(header) :]):
+            report.problem(number, line, f"expected {len(header)} fields as in the heading, found {len(cells)}")
             continue
         row = dict(zip(header, cells, strict=False))
         try:

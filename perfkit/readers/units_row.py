@@ -71,7 +71,7 @@ def with_second_header(grid: Grid, report: Report) -> Grid:
     for i in range(first, len(over)):
         over[i] = over[i] or (over[i - 1] if below[i] else "")
     names = [
-        f"{level if t.isdigit() else ''}{t}:{n}" if t and n and t != n else t or n
+        f"{level if t.isdecimal() else ''}{t}:{n}" if t and n and t != n else t or n
         for t, n in zip(over, below, strict=True)
     ]
     if index:

@@ -121,7 +121,7 @@ def _of_baseline(counts: pd.DataFrame) -> bool:
     timed = any(counts[column].notna().any() for column in ("at", "seconds") if column in counts)
     if timed or not (alike & set(TIME_EVENTS) and alike & set(WORK_EVENTS)):
         return False
-    keys = [counts["run"], counts["place"]]
+    keys = [counts[column] for column in ("run", "place") if column in counts]
     number = counts["interval"] if "interval" in counts else counts.groupby([*keys, counts["event"]]).cumcount()
     if not counts["count"].max() <= _MOST_PER_CENT:
         return False

@@ -115,6 +115,10 @@ arguments = ["several", "words"]
     (tmp_path / "gates.yaml").write_text("gates: {sum: {what: 'k.c:sum', arguments: 'f8[500], 500'}}\n")
     told = perfkit("gate", "gates.yaml", status=1)
     assert "core was 'skylake_x' and is 'zen4'" in told
+    # A second file of gates in the folder shares the baselines: what it takes the place of is told, once.
+    replaced = "the baseline of another gate is replaced: core was 'skylake_x' and is 'zen4'"
+    assert replaced in perfkit("gate", "gates.yaml", "--update")
+    assert "is replaced" not in perfkit("gate", "gates.yaml", "--update")
     (tmp_path / "gates.toml").write_text(text.replace("core", "coer"))
     assert "unknown 'coer'" in perfkit("gate", "gates.toml", status=2)
     told = perfkit("gate", "gates.toml", "--cold", status=2)

@@ -143,7 +143,8 @@ def test_a_stopped_study_says_what_is_kept_and_goes_on(study, tmp_path, stop):
     assert child.returncode == 130
     assert f"stopped: {kept.count(LINE)} finished rows" in told.decode()
     assert f"are kept in {out}, and the same command resumes" in told.decode()
-    assert ("and passes of" in told.decode()) >= passes
+    assert passes  # rows are finished by their last pass: those of others lie before
+    assert "and passes of" in told.decode()
     assert 3 <= kept.count(b"\n") < 60
     study.write_text(FILE.replace("[4, 16]", "{from: 1, to: 6}") + "steps: 200000\n")
     assert "6 configurations" in invoke("study", "run", study, "--folder", out).output

@@ -452,3 +452,12 @@ def test_multiplications_by_constants_are_shifts_and_additions(statement, cycles
     source = pk.trace_c(text, "f", np.ones(1000, np.uint8), 1000, whole=True)
     run = pk.DagScheduler(pk.DagCore.load("zen5"), record=False).run(source)
     assert abs(run.cycles / 1000 - cycles) < 0.05
+
+
+@needs_clang
+@pytest.mark.parametrize("body", ["if (n < 0) throw n;", "try { s = 1; } catch (...) { s = 2; }"])
+def test_sources_that_throw_are_refused_with_the_reason_and_the_ways_out(tmp_path, body):
+    source = tmp_path / "throws.cpp"
+    source.write_text(f"double f(const double *a, long n) {{ double s = 0; {body} return s + a[0]; }}\n")
+    with pytest.raises(DataError, match=r"exceptions.*-fno-exceptions.*__cpp_exceptions.*perfkit gus"):
+        pk.trace_c(source, "f", np.ones(3), 3)

@@ -59,6 +59,45 @@ def test_a_division_by_a_constant_needs_no_divider(tmp_path, operation, cycles):
     assert link(traced) == pytest.approx(cycles, abs=0.1)
 
 
+MAXIMUM = "declare i64 @llvm.smax.i64(i64, i64)"
+
+
+@pytest.mark.parametrize(
+    ("body", "cycles"),
+    [
+        # A comparison and a conditional move behind the addition.
+        ("  %u = add i64 %s, %i\n  %t = call i64 @llvm.smax.i64(i64 %u, i64 0)", 3),
+        # The largest of all: a jump that is predicted, alone or unrolled.
+        ("  %t = call i64 @llvm.smax.i64(i64 %s, i64 %i)", 1),
+        ("  %u = call i64 @llvm.smax.i64(i64 %s, i64 %i)\n  %t = call i64 @llvm.smax.i64(i64 %u, i64 5)", 2),
+    ],
+)
+def test_a_maximum_compares_and_moves(tmp_path, body, cycles):
+    assert link(source(tmp_path, body, declared=MAXIMUM)) == pytest.approx(cycles, abs=0.1)
+
+
+@pytest.mark.parametrize("end", ["return m;", "*out = m; return 0;", "return m + 1;", "return m > 7 ? *out : m;"])
+@pytest.mark.parametrize(("step", "cycles"), [("b = a[i];", 1), ("b = a[i] + m;", 3)])
+def test_what_becomes_of_the_largest_behind_the_loop_is_no_matter(tmp_path, end, step, cycles):
+    path = tmp_path / "largest.c"
+    path.write_text(
+        "long largest(const long *a, long *out, long n) {\n  long m = 0, b;\n"
+        f"  for (long i = 0; i < n; i++) {{ {step} m = m > b ? m : b; }}\n  {end}\n}}\n"
+    )
+    arguments = np.arange(N) % 7, np.ones(1, np.int64), N
+    flags = ("-O2", "-fno-vectorize", "-fno-unroll-loops")
+    traced = pk.trace_c(path, "largest", *arguments, flags=flags, whole=True)
+    assert link(traced) == pytest.approx(cycles, abs=0.2)
+
+
+@pytest.mark.parametrize(("kind", "cycles"), [("i64", 5), ("i8", 4)])
+def test_a_scaled_index_delays_a_load_on_zen5(tmp_path, kind, cycles):
+    """Measured there with scales of 2, 4 and 8; without a scale an index takes nothing."""
+    indexed = f"  %a = getelementptr {kind}, ptr %p, i64 %s\n  %t = load i64, ptr %a"
+    traced = source(tmp_path, indexed, start=0, core=pk.Microarchitecture.load("zen5"))
+    assert link(traced, "zen5") == pytest.approx(cycles, abs=0.1)
+
+
 def test_a_division_by_a_variable_does(tmp_path):
     traced = source(tmp_path, "  %d = or i64 %i, 1\n  %t = udiv i64 %s, %d")
     assert (traced.program.op == HOLD).any()

@@ -113,6 +113,11 @@ def test_divisions_of_integers_wait_for_the_divider():
     core = DagCore(latency_I=1)
     alone = DagScheduler(core).run(trace_dag(found, whole=True))
     assert alone.issue.tolist() == [0, 14]  # 1 and 13 cycles of latency
+    # Then one of other registers (mov rax, rdi; mov rdx, rsi; idiv rcx): it begins between the two.
+    apart = [*rows, (hexes("4889f8"), []), (hexes("4889f2"), []), (hexes("48f7f9"), [])]
+    dag = trace_dag(traced(apart, 1, []), whole=True)
+    issue = DagScheduler(core).run(dag).issue[dag.nodes()["op"] == "I"]
+    assert issue[[0, 1, -1]].tolist() == [0, 14, 7]
     # In LLVM IR, where nothing else orders them: one begins every seven cycles.
     from perfkit.collectors.dag.llvm_ir import instrument
 

@@ -9,8 +9,9 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors import Tracer
-from perfkit.collectors.profile.hot import HotFunction, is_openmp
-from perfkit.collectors.profile.sampled import Target
+from perfkit.collectors.profile import perf
+from perfkit.collectors.profile.hot import HotFunction, is_openmp, profile
+from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
@@ -160,6 +161,20 @@ def test_calls_before_an_exception_are_explained():
     assert "throwing and catching" in answer.first
 
 
+def test_samples_in_the_part_that_the_compiler_moved_away_are_the_functions(monkeypatch):
+    """Under load a sample or two in the code that throws, and none in the rest, made that "the function"."""
+    program = throwing().resolve()
+    elf = ElfFile(program)
+    moved, whole = (elf.functions[name] for name in ("_Z5checkd.cold", "_Z5checkd"))
+    assert elf.holds(moved.address).name == moved.name
+    assert elf.function_at(moved.address).name == whole.name
+    places = {(CodePlace(str(program), moved.address + 1), 7, 7): 3, (CodePlace(str(program), whole.address), 7, 7): 1}
+    monkeypatch.setattr(perf, "sample", lambda *_: Sampled("by hand", places, 2.0))
+    found = profile(Target(program, ()))
+    assert [(each.symbol, each.samples) for each in found.functions] == [("_Z5checkd", 4)]
+    assert pk.why(program, "_Z5checkd").symbol == "_Z5checkd"
+
+
 def test_a_program_reads_its_options_and_prints_as_it_does_by_itself():
     program = options()
     assert {"optarg", "optind", "_ZSt4cout"} <= {symbol.name for symbol in ElfFile(program).copied}
@@ -304,6 +319,23 @@ def test_a_call_of_sixty_million_instructions_is_measured():
     answer = pk.why(compiled("long", LONG), core="zen5")
     assert answer.measured is not None
     assert answer.measured.part == pytest.approx(answer.result.instructions / 60e6, rel=0.02)
+
+
+def test_of_a_far_longer_call_the_first_answer_comes_before_its_instructions_are_counted(monkeypatch):
+    """Its beginning was recorded, then ten times as much, and counted for up to three times 6 s, before a word came."""
+    monkeypatch.setattr("perfkit.diagnosis.why._COUNTABLE", float("inf"))  # however busy this machine is
+    said: list[str] = []
+    answer = pk.why(compiled("long", LONG), "solve", ["90000"], core="zen5", say=said.append)
+    stages = [
+        next((k for k, each in enumerate(said) if words in each), -1)
+        for words in ("recording it from", "What would help comes next", "counting the instructions of the call")
+    ]
+    if stages[0] >= 0:  # there were samples enough to say when
+        assert stages == sorted(stages), said
+        assert not any("one call is more than" in each for each in said)
+        assert "measured cycles come later" in said[stages[1]]
+    if answer.measured is not None:  # counted to its end in the time that there is for that
+        assert answer.measured.part == pytest.approx(answer.result.instructions / 450e6, rel=0.02)
 
 
 def test_outcomes_that_a_processor_learns_by_heart_are_no_mispredictions_where_the_measured_time_says_so():
@@ -531,7 +563,7 @@ int main(void) {
     double s = 0;
     for (int r = 0; r < 200; r++) {
         s += walk(small, 2000) + work(small, 2000);
-        if (r % 50 == 49) s += walk(ring, 1000000) + work(ring, 1000000);
+        if (r % 50 == 49) s += walk(ring, 300000) + work(ring, 300000);
     }
     printf("%g\n", s);
     return 0;
@@ -549,3 +581,52 @@ int main(void) {
 def test_the_first_words_say_that_a_few_long_calls_have_the_time_that_is_not_explained(function, said):
     answer = pk.why(compiled("rare", RARE), function)
     assert re.search(said, answer.doubt), answer.headline()
+
+
+LONG_CALLS = r"""
+#include <stdio.h>
+static double y[4096];
+__attribute__((noipa)) void fill(double *y, long n) {
+    for (long i = 0; i < n; i++) {
+        double s = 0;
+        for (long j = 0; j < i; j++) s += 1.0 / (i + j + 1);
+        y[i] = s;
+    }
+}
+int main(void) { for (int r = 0; r < 30; r++) fill(y, 4096); printf("%g\\n", y[77]); }
+"""
+
+
+def test_a_part_of_a_call_stands_for_the_whole_call():
+    """All calls are alike, and a twentieth of one is recorded: that was told as calls which have 4 % of the time."""
+    answer = pk.why(compiled("long_calls", LONG_CALLS), "fill")
+    assert answer.measured.part < 0.2
+    assert "calls like those" not in answer.doubt
+
+
+SLEEPS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noipa)) double work(double x, long n) {
+    for (long i = 0; i < n; i++) x = x * 0.999 + 1;
+    return x;
+}
+int main(int argc, char **argv) {
+    double t = 0;
+    for (int r = 0; r < 25; r++) {
+        t += work(r, 2000000);
+        usleep(atoi(argv[1]));
+    }
+    printf("%g\n", t);
+}
+"""
+
+
+@pytest.mark.parametrize(("sleep", "idle"), [("60000", True), ("0", False)])
+def test_a_run_that_sleeps_is_not_told_that_faster_chains_make_it_twice_as_fast(sleep, idle):
+    """Waiting for a processor is not sleeping: a busy machine does not make it so."""
+    program = compiled("sleeps", SLEEPS)
+    assert (time_calls(program, "work", [sleep]).idle > 0.5) == idle
+    answer = pk.why(program, arguments=[sleep])
+    assert bool(re.match(r"For \d+% of its time the run does nothing: it sleeps", answer.first)) == idle

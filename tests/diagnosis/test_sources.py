@@ -1,5 +1,8 @@
 """`why` of what is no program yet: sources, libraries, Python scripts, and functions that numba compiles."""
 
+import ctypes
+import functools
+import math
 import shutil
 import subprocess
 
@@ -9,6 +12,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.jitted import jitted_kernel
+from perfkit.collectors.tracer.bounds import Placed, missed_by
 from perfkit.diagnosis.sources import built, generated, is_called
 from perfkit.errors import DataError, SettingError
 from tests.diagnosis.programs import CHAIN, needed
@@ -153,3 +157,32 @@ def test_what_numba_cannot_hand_over_is_refused():
         jitted_kernel(numba.njit(lambda x: x + 1, parallel=True), np.ones(3))
     with pytest.raises(SettingError, match="is interpreted"):
         pk.why(lambda x: x, arguments=[1])
+
+
+@pytest.mark.parametrize("of", ["ctypes", "builtin"])
+def test_what_is_no_function_of_python_is_not_called_interpreted(of):
+    """A function of a library, called through ctypes, is machine code: "compile it with numba" helped nobody."""
+    function = {"ctypes": ctypes.CDLL(None).strlen, "builtin": math.sin}[of]
+    with pytest.raises(SettingError, match=r"perfkit why LIBRARY.so -f (strlen|sin) --") as said:
+        pk.why(function, arguments=(1.0,))
+    assert "interpreted" not in str(said.value)
+    with pytest.raises(SettingError, match="is interpreted"):
+        pk.why(functools.partial(math.sin, 1.0))
+
+
+def test_a_crash_beside_an_array_names_the_array(tmp_path):
+    source = tmp_path / "sum.c"
+    source.write_text(
+        "double sum(const double *a, long n) { double s = 0; for (long i = 0; i < n; i++) s += a[i]; return s; }"
+    )
+    said = r"[\d,]+ bytes behind the end of argument 1 \(an array of 8,000 bytes\): give a larger array"
+    with pytest.raises(DataError, match=said):
+        pk.why(source, "sum", arguments=["f8[1000]", "200000"])
+
+
+def test_the_array_whose_edge_is_nearest_is_the_one_that_was_missed():
+    arrays = [Placed(1, 10_000_000, 8000, 64, 64), Placed(2, 10_100_000, 400, 64, 64)]
+    assert missed_by(10_009_000, arrays).startswith("1,000 bytes behind the end of argument 1")
+    assert missed_by(10_099_000, arrays).startswith("1,000 bytes before the begin of argument 2")
+    assert missed_by(9_999_900, arrays).startswith("100 bytes before the begin of argument 1")
+    assert [missed_by(at, arrays) for at in (0, 10_004_000, 10_100_100, 50_000_000)] == [""] * 4

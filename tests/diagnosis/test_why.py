@@ -254,3 +254,82 @@ def test_calls_that_run_beside_each_other_are_explained_in_the_loop_that_makes_t
         # Beside a busy thread the run takes up to twice as long.
         assert -0.6 < found.apart < 0.5, found.summary()
         assert f"about: {found.measured.samples:,} samples of the run" in found.report()
+
+
+JUMPS = r"""
+#include <setjmp.h>
+#include <stdio.h>
+static jmp_buf env;
+__attribute__((noipa)) void depth(int n, volatile long *s) {
+    *s += n;
+    if (n == 0) longjmp(env, 1);
+    depth(n - 1, s);
+    *s -= 1;
+}
+__attribute__((noipa)) long attempt(int n) {
+    volatile long s = 0;
+    if (setjmp(env) == 0) depth(n, &s);
+    return s;
+}
+int main(void) {
+    long s = 0;
+    for (int i = 0; i < 20000; i++) s += attempt(50 + i % 3);
+    printf("%ld\n", s);
+}
+"""
+RETURNS = JUMPS.replace("if (n == 0) longjmp(env, 1);", "if (n == 0) return;")
+
+
+def test_calls_that_longjmp_leaves_are_doubted_and_measured_and_simulated_calls_are_as_many():
+    """2,905 calls were set against one: the first was recorded, and all others were taken for calls within it."""
+    found = pk.why(compiled("jumps", JUMPS), "depth")
+    assert "its calls do not return one by one (longjmp" in found.doubt
+    assert found.measured is None or found.measured.calls == 1
+    assert "do not return one by one" in found.headline()
+    believed = next(each for each in found.opinions if each.method == "believe")
+    assert "measured runs disagree" not in believed.says
+
+
+def test_a_recursion_that_returns_is_not_doubted_so():
+    found = pk.why(compiled("returns", RETURNS), "depth")
+    assert "one by one (longjmp" not in found.doubt
+    assert found.measured is None or found.measured.calls > 1
+
+
+ADJACENT = """
+.intel_syntax noprefix
+.globl main, f, g
+.type f, @function
+.type g, @function
+.type main, @function
+g: lea rax, [rdi + 1]
+   ret
+.size g, .-g
+f: mov eax, 400
+1: imul rdi, rdi
+   dec eax
+   jnz 1b
+   jmp g
+.size f, .-f
+main: push rbx
+   mov ebx, 60000
+2: mov edi, ebx
+   call f
+   dec ebx
+   jnz 2b
+   xor eax, eax
+   pop rbx
+   ret
+.size main, .-main
+.section .note.GNU-stack,"",@progbits
+"""
+
+
+def test_a_function_that_ends_where_another_begins_does_not_fall_into_it(tmp_path):
+    """`f` goes on in `g`, whose last byte lies before f's first: 60,000 calls were taken for one and its inner ones."""
+    (tmp_path / "adjacent.s").write_text(ADJACENT)
+    program = tmp_path / "adjacent"
+    subprocess.run(["gcc", "-o", program, tmp_path / "adjacent.s"], check=True)
+    found = pk.why(program, "f")
+    assert "one by one" not in found.doubt
+    assert found.measured is None or found.measured.calls > 1

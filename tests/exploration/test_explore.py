@@ -280,6 +280,23 @@ def test_spire_takes_the_users_model_and_labels_the_simulated_one(tmp_path):
     assert shipped["trust"] != "supported"
 
 
+@pytest.mark.parametrize(("cycles", "bounds"), [(150, False), (100, False), (250, True), (280, True)])
+def test_a_bound_below_what_was_reached_bounds_nothing(tmp_path, cycles, bounds):
+    """With 12 misses of L3 per 1000 instructions the simulated runs reached an IPC of 1.4."""
+    path = tmp_path / "vtune.csv"
+    event = "Hardware Event Count:"
+    path.write_text(
+        f"Function,{event}INST_RETIRED.ANY,{event}CPU_CLK_UNHALTED.THREAD,{event}MEM_LOAD_RETIRED.L3_MISS\n"
+        f"foo,300000000,{cycles}000000,3600000\nbar,300000000,{cycles}000000,3600000\n"
+    )
+    found = pk.explore(path)
+    spire = found.methods.set_index("method").loc["SPIRE"]
+    assert (spire["trust"] == "uncertain") == bounds
+    assert ("has the lowest bound" in found.headline) == bounds
+    if not bounds:
+        assert "was reached, more than the lowest bound (1.4" in spire["why"]
+
+
 def test_a_method_that_the_counts_do_not_support_says_so_and_nothing_else(tmp_path):
     tried = []
     pk.explore(dump(tmp_path, "run.csv", n=6, base=4.0), tried_out=tried)
@@ -381,6 +398,41 @@ def test_the_picture_on_top_is_never_of_a_method_that_may_not_be_believed(tmp_pa
         assert seen.picture == (drawn(results["supported"]) if believed == "CPI stack" else b""), believed
         assert (f"{n}", "interval" if n == 1 else "intervals") in seen.numbers
         assert "interval(s)" not in " ".join(found.quality)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ("cycles,instructions,misses", "instructions per cycle"),
+        ("cpu-cycles,instructions:u,misses", "instructions:u per cpu-cycle"),
+        ("sm__cycles_elapsed.max,smsp__inst_executed.sum,misses", "smsp__inst_executed.sum per sm__cycles_elapsed.max"),
+    ],
+)
+def test_the_number_beside_the_picture_says_what_it_is_of(tmp_path, columns, told):
+    """It was called IPC whatever it was."""
+    path = tmp_path / "d.csv"
+    path.write_text(columns + "\n" + "".join(f"{1000 + 7 * i},{2000 + 3 * i},{10 + i % 4}\n" for i in range(20)))
+    time, work = columns.split(",")[:2]
+    tried = []
+    found = pk.explore(path, time_event=time, work_event=work, tried_out=tried)
+    assert of_exploration(found, tried).numbers[0] == ("1.9", told)
+
+
+def test_shares_of_slots_are_no_throughput(tmp_path):
+    """The page called the front end's share of toplev's slots an IPC."""
+    path = tmp_path / "toplev.csv"
+    shares = {"Frontend_Bound": 10, "Bad_Speculation": 5, "Backend_Bound": 50, "Retiring": 35}
+    rows = "".join(
+        f"{i}.0,,{name},{share + (i % 5) * (name == 'Frontend_Bound')},% Slots\n"
+        for i in range(1, 31)
+        for name, share in shares.items()
+    )
+    path.write_text("Timestamp,CPUs,Area,Value,Unit\n" + rows)
+    tried = []
+    found = pk.explore(path, tried_out=tried)
+    assert "lost to the back end" in found.headline
+    assert [what for _, what in of_exploration(found, tried).numbers] == ["intervals", "events"]
+    assert "phases" not in found.facts
 
 
 def test_dollar_signs_in_names_are_text_in_pictures(tmp_path):

@@ -369,6 +369,32 @@ def test_other_loops_are_bound_by_what_they_are_bound_by(core, name):
     assert pk.Bottlenecks.load(core).explain(samples).answer("mine") == expected
 
 
+def lines_in_turn(lines: int, apart: int):
+    """Addresses of stores to so many lines in turn, several of an iteration so many bytes from each other."""
+    return lambda iteration, operand: 2**22 + 64 * (iteration % lines) + apart * operand
+
+
+# Loops of stores that L2 holds, and what holds them back by sets of doubled resources, on each core.
+TO_L2 = {
+    "a line each": ("mov [rax], ecx\ninc edx\ndec r15", 0, {"golden_cove": "store ports", "zen4": "L2", "zen5": "L2"}),
+    "four of a line": (
+        "mov [rax], ecx\nmov [rbx], ecx\nmov [rcx], ecx\nmov [rdx], ecx\ndec r15", 8,
+        {"golden_cove": "store ports", "zen4": "store ports", "zen5": "store ports"},
+    ),
+}  # fmt: skip
+
+
+@needs_assembler
+@pytest.mark.parametrize("core", ["golden_cove", "zen4", "zen5"])
+@pytest.mark.parametrize("name", TO_L2)
+def test_stores_that_l2_holds_are_told_by_what_holds_them_back(core, name):
+    """No such loop was learnt from: on a Zen 4 they were "instruction latency, 56 %", or nothing was told."""
+    body, apart, expected = TO_L2[name]
+    trace = loop(body, 8000, lines_in_turn(3000, apart))
+    samples = pk.SimulatedPmu(core, intervals=4, warm="all").collect({"mine": trace})
+    assert pk.Bottlenecks.load(core).explain(samples, intervals=False).answer("mine") == expected[core]
+
+
 def test_what_is_full_cannot_stand_behind_what_is_not():
     names = tuple(CLASSES)
     x = np.zeros((4, len(NAMES)), dtype=np.float32)

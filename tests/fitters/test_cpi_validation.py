@@ -336,3 +336,58 @@ def test_outside_is_beyond_an_end_of_the_interval():
     assert outside(draws, np.array([0.5, 0.36, 0.2]), 0.95).tolist() == [False, True, False]
     assert outside(draws, np.array([0.5, np.nan, 0.23]), 0.95).tolist() == [False, False, True]
     assert not outside(draws[:0], np.array([0.0, 1.0, 0.0]), 0.95).any()
+
+
+# Nine events, with penalties and mean rates of a plausible core.
+COSTS = np.array([20, 180, 12, 30, 25, 6, 14, 60, 40.0])
+RATES = np.array([5, 0.6, 8, 2.5, 0.8, 12, 3, 0.3, 0.5]) / 1e3
+
+
+def many_events(seed: int, n: int, events: int, *, lasting: float = 0.0, multiplexed: float = 0.0) -> pk.Samples:
+    """Eight phases of five intervals by turns, 2 % of noise in the cycles (that may last), counts with an error."""
+    rng = np.random.default_rng(seed)
+    level = RATES[:events] * np.exp(rng.normal(0, 0.6, (8, events)))
+    rate = level[np.arange(n) // 5 % 8] * np.exp(rng.normal(0, 0.3, (n, events)))
+    noise = rng.standard_normal(n)
+    for t in range(1, n):
+        noise[t] = lasting * noise[t - 1] + np.sqrt(1 - lasting**2) * noise[t]
+    cpi = (0.4 + rate @ COSTS[:events]) * (1 + 0.02 * noise)
+    cycles = 3e8 * (1 + 0.01 * rng.standard_normal(n))
+    counts = rate * (cycles / cpi)[:, None] * np.exp(rng.normal(0, multiplexed, rate.shape))
+    columns = {
+        "run": "r", "interval": np.repeat(np.arange(n), events), "event": [f"e{k}" for k in range(events)] * n,
+        "time": np.repeat(cycles, events), "work": np.repeat(cycles / cpi, events), "count": counts.ravel(),
+    }  # fmt: skip
+    return pk.Samples.from_frame(
+        pd.DataFrame(columns), kind="generated", time_event="cycles", work_event="instructions"
+    )
+
+
+@pytest.mark.parametrize("form", ["ipc", "cpi"])
+@pytest.mark.parametrize("settings", [{}, {"lasting": 0.8}, {"multiplexed": 0.05}], ids=str)
+@pytest.mark.parametrize(("n", "events"), [(40, 6), (40, 9), (100, 9), (200, 9)])
+def test_intervals_of_many_events_and_few_intervals_hold_the_truth_and_are_short(n, events, settings, form):
+    """Nine events had ten blocks: intervals were 0.2 to 0.4 of the CPI long, and "supported" beside them."""
+    held = of = 0
+    lengths = []
+    for seed in range(8):
+        fit = pk.CpiStack(form=form, placebos=1).fit(many_events(seed, n, events, **settings))
+        table = fit.to_frame().drop(index="residual")
+        truth = np.append(0.4, COSTS[[int(name[1:]) for name in fit.events]])
+        low, high = (np.append(table[end].iloc[0], table[f"penalty_{end}"].iloc[1:]) for end in ("low", "high"))
+        held, of = held + int(((low - 1e-9 <= truth) & (truth <= high + 1e-9)).sum()), of + len(truth)
+        length = (high - low) * np.append(1.0, table["rate"].iloc[1:]) / fit.cpi
+        lengths += length.tolist()
+        assert fit.verdict.level != "supported" or length.max() < 0.25
+    assert held / of >= 0.88  # of 56 or 80, a true 0.95 gives less in one case of a hundred
+    assert np.median(lengths) < 0.08
+
+
+def test_what_a_verdict_says_of_lengths_is_of_the_intervals_that_are_shown():
+    """The bootstrap's own lengths were judged, and intervals five times as long stood beside "supported"."""
+    fit = pk.CpiStack(form="cpi", placebos=1).fit(many_events(0, 20, 9))
+    table = fit.to_frame()
+    length = (table["penalty_high"] - table["penalty_low"]) * table["rate"] / fit.cpi
+    assert length.max() > 0.2
+    assert fit.verdict.level == "uncertain"
+    assert "interval is longer than a fifth of the CPI" in str(fit.verdict)

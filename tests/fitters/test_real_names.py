@@ -394,3 +394,14 @@ def test_advice_that_is_followed_ends_in_what_all_events_say(both, run):
         assert "depends on events that were not counted" not in found.why(run)
     if expected != "cannot tell":
         assert found.answer(run) == expected
+
+
+@pytest.mark.parametrize("core", ["zen4", "zen5"])
+def test_divisions_that_no_event_tells_are_in_a_stacks_base(core):
+    """A stack needs no rule for AMD's uncounted divisions: they are part of the base, as all arithmetic is."""
+    machine = Microarchitecture.load(core)
+    samples = pk.SimulatedPmu(machine, intervals=4).collect({"divider": pk.datasets.load("traces/divider")})
+    found = pk.Bottlenecks.load(core).stacks(as_dump(samples, machine)).runs.set_index("run")
+    assert found.loc["divider", "base"] / found.loc["divider", "cpi"] > 0.7
+    assert found.loc["divider", "verdict"] != "supported"  # whether it waits for memory is not told as well
+    assert found.loc["divider", ["misprediction", "store forwarding", "L2", "L3"]].sum() < 0.001

@@ -320,3 +320,19 @@ def test_a_version_is_not_compared_with_itself(tmp_path, same):
         machine(tmp_path, f"m{i}", f"v{i}", i)
     with pytest.raises(SettingError, match="needs two values of 'version'"):
         pk.fleet_changes(open_samples(tmp_path, paths="{version}.parquet"), "version", *same)
+
+
+def test_intervals_of_few_machines_hold_the_truth(tmp_path):
+    """Of three machines the draws alone are less than half as long as they say."""
+    held, lengths = 0, []
+    for trial in range(30):
+        folder = tmp_path / f"{trial}"
+        for i in range(3):
+            (folder / f"machine=m{i}").mkdir(parents=True)
+            machine(folder, f"m{i}", "v1", 1000 * trial + i, spread=0.05, intervals=60)
+        table = pk.CpiStack(form="cpi", placebos=1).fit(open_samples(folder, paths="{version}.parquet")).table
+        row = table.set_index("part").loc["base"]
+        held += row["low"] <= 0.3 <= row["high"]
+        lengths.append(row["high"] - row["low"])
+    assert held >= 26
+    assert np.median(lengths) < 0.15

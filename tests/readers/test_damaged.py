@@ -7,7 +7,7 @@ the reader's own, with its reason.
 import pytest
 
 import perfkit as pk
-from perfkit.errors import FormatError
+from perfkit.errors import FormatError, SettingError
 
 FOUND = {
     "every count of perf is damaged": (
@@ -43,6 +43,71 @@ def test_a_reader_says_itself_what_is_wrong(what, errors, tmp_path):
         pk.read_samples(path, errors=errors)
     assert errors == "raise" or reason in str(said.value)
     assert "it cannot be read: damaged" not in str(said.value)
+
+
+# Outputs of perf that lost lines: the first row that is left was taken for headings, and its numbers for runs.
+HEADLESS = {
+    "lines without an end": (
+        "     0.100000000,1000,,cycles,72685135,100.00,,\n"
+        "     0.100000000,900,,instructions,72685,log_instructions\n13.8,14.5\n13135,100.00,,\n"
+        "     0.200000000,1000,,cycles,72685135,1\n         summary,2000,,cycles,454604953,100.00,,\n"
+        "         summary,1800,,instructions,454604953,100.00,,\n"
+    ),
+    "lines of another table": (
+        "1000,,cycles,web,1000000,100.00,,\n2000,,instructions,web,1000000,10isses/1e3\na,1,2,10\nb,2,4,20\n"
+        "0.00,2.00,insn per cycle\n500,,cycles,db,1000000,100.00,,\n"
+        "250,,instructions,db,1000000,100.00,0.50,insn per cycle\n"
+    ),
+    "of nodes": (
+        "N0;8;1000;;cycles;1000000;100.00;;\n00:00:09,1128000,;2.00;insn per cycle\n00:00:00,1231000,1808000,4234\n"
+        "00:00:01,949000,1648000,7727\n00:00:02,1448000,1692000,3995\n00:00:03,1496000,1618000,8452\n"
+        "00:00:04,1419000,1939000,1307\n00:00:05,988000,2388000,4425\n00:00:06,971000,1992000,1743\n"
+        "00:00:07,1464000,2369000,1484\n00:00:08,1479000,1753000,8761\n"
+        "N0;8;2000;;instructions;1000000;100.00s,branch-misses\nN1;8;500;;cycles;1000000;100.00;;\n"
+        "N1;8;250;;instructions;1000000;100.00;0.50;insn per cycle\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HEADLESS)
+@pytest.mark.parametrize("errors", ["raise", "collect"])
+def test_a_row_of_counts_is_not_a_row_of_headings(what, errors, tmp_path):
+    path = tmp_path / "damaged.txt"
+    path.write_text(HEADLESS[what])
+    with pytest.raises((FormatError, SettingError)) as said:
+        pk.read_samples(path, errors=errors)
+    assert "it cannot be read: damaged" not in str(said.value)
+
+
+@pytest.mark.parametrize("heading", ["event", "", "cycles and others", "counter"])
+def test_a_turned_table_of_one_run_is_read_whatever_its_heading(heading, tmp_path):
+    path = tmp_path / "turned.csv"
+    path.write_text(f"{heading},first,second\ncycles,500,600\ninstructions,250,300\nbranch-misses,5,6\n")
+    found = pk.read_samples(path).table
+    assert list(found["run"].unique()) == ["first", "second"]
+    assert found.loc[found["event"] == "branch-misses", "count"].tolist() == [5, 6]
+
+
+def test_a_beginning_that_is_no_number_is_told_and_tells_no_length(tmp_path):
+    path = tmp_path / "damaged.csv"
+    path.write_text(
+        '"Kernel_Name","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"\n'
+        '"k","GRBM_GUI_ACTIVE",3000.0,1000counted>,2000\n"k","SQ_INSTS_VALU",6000.0,1000counted>,2000\n'
+    )
+    found = pk.read_samples(path, errors="collect", time_event="GRBM_GUI_ACTIVE", work_event="SQ_INSTS_VALU")
+    assert found.table["seconds"].isna().all()
+    assert any("Start_Timestamp" in note for note in found.notes)
+
+
+def test_signs_that_look_like_digits_are_none(tmp_path):
+    path = tmp_path / "damaged.csv"
+    path.write_text(
+        "time_s,cycles,instructions,misses\n0.5,0x6724cc,0x7d7760,0x17\n5\u00b95082,0x3a2d9b,0x33d3dd,0x22\n"
+        "1.5,0x746d3f,0x223af1,0x1d\n2.5,0x717386,0x719619,0x1c\n"
+    )
+    with pytest.raises(FormatError, match=r"line 3: expected a number in column time_s"):
+        pk.read_samples(path)
+    assert len(pk.read_samples(path, errors="collect").problems) == 1
 
 
 def test_dates_beyond_what_nanoseconds_can_count(tmp_path):

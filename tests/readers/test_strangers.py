@@ -714,3 +714,13 @@ def test_two_numbers_in_a_cell_are_a_shape_where_no_count_has_its_digits_so(tmp_
     rows = "128 128,900,700,5\n256 256,950,720,6\n512 512,990,740,7\n"
     found = pk.read_samples(write(tmp_path, "shape,cycles,instructions,misses\n" + rows, "t.csv"))
     assert "shape" not in totals(found)
+
+
+@pytest.mark.parametrize("column", ["program", "Application", "app"])
+def test_a_column_that_names_programs_parts_them(tmp_path, column):
+    """Two programs were intervals of one run, and their counts were judged together."""
+    path = tmp_path / "mine.csv"
+    path.write_text(f"{column},cycles,instructions,branch-misses\nchase,1000,20,1\nsum,1000,3000,0\n")
+    samples = pk.read_samples(path)
+    assert sorted(samples.runs.index) == ["chase", "sum"]
+    assert samples.notes == ()

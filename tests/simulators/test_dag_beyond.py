@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.dag.program import FORWARDED_LOAD, REDIRECT, SQUARE_ROOT
+from perfkit.dag.program import FORWARDED_LOAD, HOLD, INTEGER, REDIRECT, SQUARE_ROOT, BlockProgram
 from perfkit.errors import SettingError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -258,6 +258,31 @@ def test_a_square_root_keeps_the_divider_longer_in_cycles_that_are_free():
     core = DagCore.sandy_bridge_erm().replace(throughput_D=0.2, latency_D=10)
     # The second root begins at 8, stands aside for the division at 10 to 14, and ends with 20.
     assert DagScheduler(core).run(dag).issue.tolist() == [0, 10, 8, 21, 26]
+
+
+def divided(*links, busy=5, latency=8):
+    """Schedule divisions of integers; each link names the division whose result it needs (-1: none)."""
+    rows = []
+    for k, link in enumerate(links):
+        rows += [(HOLD, -1, -1, -1, 0, -1, busy), (INTEGER, link, -1, k, 0, -1, 0)]
+    table = np.array(rows, dtype=np.int64)
+    program = BlockProgram.of_operations(table, [(len(table), 0, 0, 0)], np.array([[1, 8]]), len(links))
+    core = DagCore(latency_I=latency)
+    return DagScheduler(core).run(pk.Dag(program, np.zeros(1, dtype=np.int64))).issue.tolist()
+
+
+def test_independent_chains_of_integer_divisions_take_turns():
+    assert divided(-1, -1, -1) == [0, 5, 10]  # one after the other
+    assert divided(-1, 0, 1) == [0, 8, 16]  # a chain waits for results, not for the divider
+    assert divided(-1, 0, 1, busy=12) == [0, 12, 24]  # nor for results where the divider takes longer
+    # Two chains, the first whole before the second: this one begins in 5, goes on in the cycles from 13 on that the
+    # first left, and its second link waits for these. Then one that needs nothing.
+    assert divided(-1, 0, -1, 2, -1) == [0, 8, 5, 15, 20]
+    # Two chains that fit between each other do not wait at all.
+    assert divided(-1, 0, 1, -1, 3, 4, busy=4) == [0, 8, 16, 4, 12, 20]
+    # Fifty chains of four: the divider is hardly ever free.
+    chains = [k - 1 if k % 4 else -1 for k in range(200)]
+    assert max(divided(*chains)) == pytest.approx(199 * 5, abs=16)
 
 
 def test_a_load_of_several_stores_waits_until_they_are_written():

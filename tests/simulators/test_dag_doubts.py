@@ -104,3 +104,17 @@ def test_branches_on_random_data_stay_hard_to_predict():
     source = pk.trace_c(text, "f", np.ones(3000, np.int64), np.zeros(3000, np.int64), 3000, whole=True)
     run = pk.DagScheduler(pk.DagCore.load("zen5"), record=False).run(source)
     assert not any("hard to predict" in d for d in run.doubts)
+
+
+@pytest.mark.parametrize(
+    ("stride", "core", "said"),
+    [(512, "zen5", 1), (576, "zen5", 0), (64, "zen5", 0), (520, "zen5", 0), (512, "sandy_bridge_erm", 0)],
+)
+def test_strides_that_share_few_sets_of_l2_are_told(stride, core, said):
+    """4,096 lines fit into L2 by its size; where each is the first of eight, into an eighth of its sets they do not.
+
+    The paper's caches are fully associative.
+    """
+    dag = pk.Dag.from_nodes("L" * 4096, [[]] * 4096, [stride * k for k in range(4096)])
+    schedule = DagScheduler(DagCore.load(core)).run(dag)
+    assert sum("few sets of these levels" in words for words in schedule.doubts) == said

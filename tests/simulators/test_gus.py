@@ -306,6 +306,63 @@ def test_every_lane_is_a_simulation_of_its_own(skylake, body):
     assert skylake.cycles(trace, variants).tolist() == [Gus(core).run(trace).cycles for core in variants]
 
 
+# A loop's instructions in order, and the one that holds up the run longest. Counts name another one, or several alike.
+HELD_UP = {
+    "a division among additions": ("addsd xmm0,xmm1\naddsd xmm0,xmm1\ndivsd xmm0,xmm2\naddsd xmm0,xmm1", 2),
+    "a root among additions": ("addsd xmm0,xmm1\nsqrtsd xmm0,xmm0\naddsd xmm0,xmm1\naddsd xmm0,xmm1", 1),
+    "a multiplication among links": ("add rax,3\nxor rax,9\nimul rax,rbx\nadd rax,3", 2),
+    "a load among links": ("add rdi,rax\nmov rax,[rdi]\nand rax,0\nxor rax,0", 1),
+    "a division of whole numbers": ("lea rax,[rax+77]\nxor edx,edx\ndiv rbx\nadd rax,5", 2),
+    "off the chain": ("add rcx,1\nadd rsi,2\nmulsd xmm0,xmm1\ncmp rcx,rsi", 2),
+    "the longer of two chains": (
+        "addsd xmm0,xmm1\nmulsd xmm2,xmm3\nmulsd xmm2,xmm3\naddsd xmm0,xmm1\ndivsd xmm2,xmm3",
+        4,
+    ),
+    "bytes that are read together": ("mov [rdi+3],al\nmov rax,[rdi]\nadd rcx,1\ncmp rcx,rdx", 1),
+}
+
+
+@pytest.mark.parametrize("core", X86)
+@pytest.mark.parametrize("name", HELD_UP)
+def test_the_instruction_that_takes_the_chains_time_is_the_first(core, name):
+    body, most = HELD_UP[name]
+    trace = loop(body, N, lambda k, m: 4099 - 3 * m)  # a store of the fourth byte, then a load of all eight
+    found = causality(Gus(Microarchitecture.load(core), warm="caches"), trace)
+    assert int(np.argmax(found.held)) == most, found.to_frame().to_string()
+    assert found.to_frame().index[0] == most
+    assert found.held.sum() == pytest.approx(1)
+
+
+def test_time_is_shared_out_by_the_latencies_of_a_chain_and_nothing_has_it_off_the_chain(skylake):
+    """Divisions take 13 cycles there, additions 4; the counter is in nobody's way."""
+    found = causality(skylake, loop("addsd xmm0,xmm1\ndivsd xmm0,xmm2\naddsd xmm0,xmm1\nadd rcx,1", N))
+    latency = [skylake.run(loop(each, N)).cycles / N for each in ("addsd xmm0,xmm1", "divsd xmm0,xmm2")]
+    one, division = (round(each) for each in latency)
+    whole = 2 * one + division
+    assert found.held[:4] == pytest.approx([one / whole, division / whole, one / whole, 0], abs=0.01)
+    assert found.shares[:3] == pytest.approx([1 / 3] * 3, abs=0.01)  # the paper's definition: alike
+
+
+def test_equal_chains_both_have_a_good_part_of_the_time(skylake):
+    found = causality(skylake, loop("mulsd xmm0,xmm1\nmulsd xmm2,xmm1\nadd rcx,1", N))
+    assert found.held[:2].min() > 0.3
+    assert found.held[2] == pytest.approx(0, abs=0.02)
+
+
+def test_a_full_port_has_the_time_of_its_uses(skylake):
+    """Two multiplications a turn, on the one port that multiplies."""
+    found = causality(skylake, loop("imul rax,rbx,3\nimul rcx,rbx,5\nadd rdx,1", N))
+    assert found.held[:2].sum() == pytest.approx(1, abs=0.02)
+
+
+def test_where_nothing_is_old_enough_the_shares_are_the_counts(skylake):
+    short = causality(skylake, loop("addsd xmm0,xmm1\ndivsd xmm0,xmm2", 300))
+    assert np.array_equal(short.held, short.shares)
+    exact = causality(skylake, loop("addsd xmm0,xmm1\ndivsd xmm0,xmm2", 300), exact=True)
+    assert np.array_equal(exact.held, exact.shares)
+    assert exact.table["held"].isna().all()
+
+
 @pytest.mark.parametrize("body", MIXES)
 def test_fast_causality_agrees_with_the_taint_sets(skylake, body):
     """The stated bound: no instruction's share differs by more than 0.05."""

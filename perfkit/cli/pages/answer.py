@@ -333,12 +333,18 @@ def of_exploration(found: "Exploration", tried: "Sequence[Tried]") -> AnswerPage
     # One run's bar alone would say no more than the number beside it.
     picture = drawn(found) if several else drawn(best.result) if best else b""
     cpi = found.compared["time per work"].dropna()
+    time, _, work = found.facts["time and work"].partition(" (")[0].partition(" and ")
+    slots = any("[slots x s]" in event or "[cycles x s]" in event for event in (time, work))  # toplev's shares
+    throughput = (
+        (f"{1 / cpi.mean():.3g}", per_unit(work, time))
+        if len(cpi) < 2
+        else (f"{cpi.min():.3g} to {cpi.max():.3g}", f"{per_unit(time, work)}, of the runs")
+    )
     numbers = [
-        (f"{1 / cpi.mean():.3g}" if len(cpi) == 1 else f"{cpi.min():.3g} to {cpi.max():.3g}",
-         "work per time (IPC)" if len(cpi) == 1 else "time per work of the runs"),
-        _number(found.facts["intervals"].partition(", ")[0], "intervals"),
+        *([throughput] if len(cpi) and not slots else []),
+        *([_number(found.facts["intervals"].partition(", ")[0], "intervals")] if len(cpi) else []),
         _number(found.facts["events"].partition(":")[0], "events"),
-    ] if len(cpi) else [_number(found.facts["events"].partition(":")[0], "events")]  # fmt: skip
+    ]
     trusts = [t.trust for t in tried if t.finding and t.finding in found.headline]
     return AnswerPage(
         f"First look: {found.facts['files']} ({found.kind} data)",
@@ -352,7 +358,7 @@ def of_exploration(found: "Exploration", tried: "Sequence[Tried]") -> AnswerPage
         (
             ("Which methods this dump allows", found.methods),
             ("What it is", pd.DataFrame(list(found.facts.items()), columns=["", " "])),
-            *((("Runs", found.compared.reset_index()),) if several else ()),
+            *((("Runs: time per work, events per 1000 of work", found.compared.reset_index()),) if several else ()),
             *((("What the readers left out", "\n".join(found.notes)),) if found.notes else ()),
         ),
     )

@@ -93,7 +93,7 @@ def _listing(found: "Diagnosis") -> tuple[pd.DataFrame, float]:
             "runs": table["executions"],
             "time_share": table["time_share"],
             "time %": _percent(table["time_share"]),
-            "responsible %": _percent(found.responsible.shares),
+            "responsible %": _percent(found.responsible.held),
             "held up by": table["cause"],
         }
     )
@@ -152,7 +152,7 @@ def save_notebook(found: "Diagnosis", path: Path) -> Path:
         ("markdown", f"# Why is {found.program} slow?\n\n{found.headline()}. Every cycle of the views is simulated."),
         ("parameters", f"answer = {json.dumps(data.name)}  # the file that perfkit why wrote"),
         ("code", "\n".join([*opened, "print(found.report())"])),
-        ("code", "pw.ListingView(found.listing(), found.responsible.shares)"),
+        ("code", "pw.ListingView(found.listing(), found.responsible.held)"),
         ("code", "pw.SensitivityView(pk.prepare(found.result.settings, found.result.trace).ranker())"),
         (
             "code",

@@ -146,6 +146,13 @@ def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
             # What a target without fused operations compiles to a multiplication and an addition.
             command.insert(-1, "-ffp-contract=off")
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, cwd=folder)
+    if done.returncode and "exceptions disabled" in done.stderr:
+        raise DataError(
+            f"{path.name} throws or catches exceptions: a dependency graph does not have their ways out of a function, "
+            "and the source is compiled with -fno-exceptions. Return an error instead (std::abort() where it never "
+            "comes to that), leave throw and try out where no __cpp_exceptions is defined, or record the compiled "
+            f"code, in which they may stay as long as none is thrown: perfkit gus {path.name}\n{done.stderr.strip()}"
+        )
     if done.returncode:
         raise DataError(f"{path.name} does not compile with {' '.join(command[:-1])}:\n{done.stderr.strip()}")
     levels = [_LEVELS.get(flag[2:], 3) for flag in flags if flag.startswith("-O")]

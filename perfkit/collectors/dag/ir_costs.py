@@ -41,6 +41,10 @@ _SKYLAKE = {
     for bits in (32, 64)
 }
 _OWN = {"skylake_x": _SKYLAKE}
+# Cycles by which a scaled index delays a load, of cores whose files do not tell it (Gus has no such figure for them).
+# Measured on a Zen 5 guest, 2026-11-28, blocks of an AND, and a load of [rbx + rcx * 1, 2, 4, 8]: 5.0, 6.0, 6.0 and 6.0
+# cycles; a load into a vector register with a scale of 8 takes one more than without, too.
+_SCALED_INDEX = {"zen5": 1.0}
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,13 @@ class IrCosts:
             rounding=_latency(tables, _ROUNDING) or cls.rounding,
             square_roots=_square_roots(tables),
             forwarding=round(core.feature("add_forwarding", 0.0)),
-            scaled=round(core.feature("scaled_index_latency", 0.0)),
+            scaled=scaled_index(core),
         )
+
+
+def scaled_index(core: Microarchitecture) -> int:
+    """Return the cycles by which a scaled index delays a load on a core."""
+    return round(core.feature("scaled_index_latency", _SCALED_INDEX.get(core.name, 0.0)))
 
 
 def _latency(tables: InstructionTables, form: str) -> int:

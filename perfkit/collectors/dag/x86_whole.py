@@ -12,6 +12,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from perfkit.collectors.dag.ir_costs import scaled_index
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS
 from perfkit.dag.program import (
@@ -93,7 +94,7 @@ class WholeReader:
         self.tables: Any = None
         self.usual: dict[int, int] = {}
         self.forwards = bool(core is not None and core.features.get("add_forwarding"))
-        self.scaled = 0 if core is None else round(core.feature("scaled_index_latency", 0.0))
+        self.scaled = 0 if core is None else scaled_index(core)
         self.moves = core is not None and core.feature("memory_renaming", "none") == "learned by moves"
         self.merges = core is None or str(getattr(core.features.get("macro_fusion"), "value", "alu")) != "none"
         if core is not None:
@@ -296,11 +297,12 @@ class WholeReader:
         return max(1, round(own))
 
     def divided(self, i: int, busy: int, sources: list[int], block: X86Block) -> int:
-        """Add a division of integers: it begins when the divider is free."""
-        free, value = self.slot("integer divider"), self.new_slot()
+        """Add a division of integers, which takes the divider."""
+        value = self.new_slot()
         known = [source for source in sources if source >= 0]
-        block.add(INTEGER, self.joined(known, block) if known else -1, free, value)
-        block.add(HOLD, value, -1, free, (1, 8), max(0, busy - self.usual.get(INTEGER, 1)))
+        operand = self.joined(known, block) if known else -1
+        block.add(HOLD, -1, -1, -1, (1, 8), busy)
+        block.add(INTEGER, operand, -1, value)
         return self.delayed(value, i, INTEGER, block)
 
     def joined(self, sources: list[int], block: X86Block) -> int:

@@ -287,7 +287,7 @@ def _symbol(where: CodePlace, files: dict[str, ElfFile | None]) -> str:
     elf = opened(where.path, files)
     if elf is None:
         return ""
-    held = elf.holds(where.address) or stub_at(elf, where.address)
+    held = elf.function_at(where.address) or stub_at(elf, where.address)
     return held.name if held is not None else ""
 
 

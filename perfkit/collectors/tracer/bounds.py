@@ -78,6 +78,23 @@ def misses(trace: Trace, arrays: Sequence[Placed]) -> list[str]:
     return found
 
 
+def missed_by(address: int, arrays: Sequence[Placed]) -> str:
+    """Say which array an access that faulted probably ran out of; "" where none is near.
+
+    Of several it is the one whose edge is nearest, with no other array between.
+    """
+    near = [
+        (abs(address - (first if where == "behind the end" else last)), where, array)
+        for array in arrays
+        for where, (first, last) in _beside(array, arrays)
+        if first <= address < last
+    ]
+    if not near:
+        return ""
+    far, where, array = min(near, key=lambda row: row[0])
+    return f"{far:,} bytes {where} of argument {array.number} (an array of {array.size:,} bytes)"
+
+
 def _beside(array: Placed, arrays: Sequence[Placed]) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield the memory on both sides of an array up to the next one: the words for it, its begin and its end."""
     reach, end = max(_REACH, 10 * array.size), array.start + array.size

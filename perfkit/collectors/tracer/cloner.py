@@ -22,7 +22,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.collectors.tracer.bounds import Placed
+from perfkit.collectors.tracer.bounds import Placed, missed_by
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.late import LOOK, Late
@@ -588,12 +588,13 @@ class Child:
         if number == signal.SIGTRAP and self.late and self.late.trapped(rip - 1):
             self._go_on()
             return
-        self._crashed(number, f"at address {address:#x}" if code >= 0 else "", rip)
+        missed = missed_by(address, self.arrays) if code >= 0 else ""
+        self._crashed(number, f"at address {address:#x}" if code >= 0 else "", rip, missed)
 
     def _forked(self) -> bool:
         return bool(self._context(_FORKED))
 
-    def _crashed(self, number: int, where: str, rip: int) -> None:
+    def _crashed(self, number: int, where: str, rip: int, missed: str = "") -> None:
         self._kill()
         if self.job.early and not self.late and self._over():  # what was wanted was recorded before
             self.finished = True
@@ -623,6 +624,8 @@ class Child:
         name = signal.Signals(number).name
         if number in (signal.SIGSEGV, signal.SIGBUS) and _sets_handlers(self.job.path):
             last += " (a handler that the program sets for that is not called while it is recorded)"
+        if missed:
+            last += f". That is {missed}: give a larger array, or smaller numbers"
         raise DataError(f"the code crashed with {name} {where}{last}. {self._output()}".replace("  ", " ").strip())
 
     def _leaving(self) -> str:

@@ -18,6 +18,7 @@ from perfkit.errors import DataError, FormatError
 # How compilers mark a variant of a function that stands in its place: gcc's symbols, and c++filt's words for them.
 _CLONE = re.compile(r"(?<=.)(?:\.(?:isra|constprop)\.\d+)+$|(?: \[clone \.(?:isra|constprop)\.\d+\])+$")
 # Functions that the compiler and its libraries bring along.
+_MOVED = re.compile(r"\.cold(\.\d+)?$")  # a part that the compiler moved away
 _NOT_OWN = re.compile(r"_|(?:\S+ )?(?:std|__gnu_cxx)::|(?:de)?register_tm_clones$|frame_dummy$")
 # What compilers call the bodies of a function's parallel loops, and its tasks.
 BODIES = ("._omp_fn.", ".omp_outlined", ".omp_task_entry")
@@ -395,6 +396,14 @@ class ElfFile:
         k = bisect.bisect_right(self._sorted[0], address) - 1
         found = self._sorted[1][k] if k >= 0 else None
         return found if found and address < found.address + found.size else None
+
+    def function_at(self, address: int) -> Symbol | None:
+        """Return the function that an address (before relocation) lies in; of the part that gcc moved away, the whole.
+
+        Nothing calls ``f.cold`` by itself: it is code of ``f`` that lies elsewhere. (gcc 8 and clang number it.)
+        """
+        found = self.holds(address)
+        return found and self.functions.get(_MOVED.sub("", found.name), found)
 
     def code(self, address: int, size: int) -> bytes:
         """Return bytes of the file by their address (before relocation); fewer where it holds no more."""

@@ -24,13 +24,27 @@ from perfkit.collectors.tracer.cloner import Refusal, child_environment, search_
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.own_memory import interpreter
-from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, FS_BASE, LINKS, MET, MXCSR, OTHERS, POINTER, RETURN
+from perfkit.collectors.tracer.timed_child import (
+    ACTIVE,
+    CALLS,
+    FAULTS,
+    FS_BASE,
+    LINKS,
+    MET,
+    MXCSR,
+    OTHERS,
+    POINTER,
+    RETURN,
+    USAGE,
+    USAGE_SIZE,
+)
 from perfkit.errors import DataError, NeverCalledError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.timed_child"
 _ROOM = 8 << 20  # bytes: a million calls
 _LOADING = 20.0  # seconds for the child to start
 _COUNTED = 0.1  # seconds of a run from which the kernel's clock, of 10 ms per tick, tells a share
+_LASTING = 0.1  # seconds of a run, from which on what it waited says something
 _LOOK = 0.01  # seconds between looks at how many calls there were
 # Flags of MXCSR: an operand was subnormal, a result too small to be normal; such results are flushed to zero.
 _SUBNORMAL, _UNDERFLOW, _FLUSHED = 1 << 1, 1 << 4, 1 << 15
@@ -80,6 +94,8 @@ class CallTimes:
         hold that time, too. 0 where the kernel does not say, and where the calls are of another thread than the first.
     faults : int
         Page faults of the run: mostly memory that was touched for the first time.
+    faults_begun : tuple of int
+        Those until the first and until the second call began; fewer where there were fewer calls.
     ticks_per_second : float
         Of the time stamp counter; 0 where that is not known.
     kernel : float
@@ -88,6 +104,9 @@ class CallTimes:
     shared : float
         As `waited`, where the timed calls are of the first thread, and it ran, or was ready to, for most of the run:
         the share of long calls, too.
+    idle : float
+        Share of the run in which its first thread neither ran nor was ready to, from 0 to 1: it slept, or waited for
+        input, output or others. 0 where the calls are of another thread, and of runs of less than a tenth of a second.
     subnormal : bool
         Whether SSE or AVX arithmetic first met a number below the normal range, as operand or result, within a timed
         call. False where such numbers are taken for zero, and where the program had met one before: the processor's
@@ -106,9 +125,11 @@ class CallTimes:
     maps: str = ""
     waited: float = 0.0
     faults: int = 0
+    faults_begun: tuple[int, ...] = ()
     ticks_per_second: float = 0.0
     shared: float = 0.0
     kernel: float = 0.0
+    idle: float = 0.0
     subnormal: bool = False
 
     @property
@@ -120,6 +141,19 @@ class CallTimes:
     def cycles(self) -> NDArray[np.float64]:
         """Core cycles of each timed call."""
         return np.maximum(self.ticks - self.overhead, 0) / float(np.mean(self.ticks_per_cycle))
+
+    def faults_in(self, skip: int, count: int) -> float:
+        """Return about how many page faults fall to so many calls, and what comes between them, behind skipped ones.
+
+        Those before the first call are none of them, and those of the first call, which often touches memory for the
+        first time, are told apart; the others are taken to fall to the later calls evenly.
+        """
+        calls = max(self.calls, len(self.ticks))
+        if not self.faults_begun or not calls:
+            return self.faults * count / max(calls, 1)
+        first, second = self.faults_begun[0], self.faults_begun[-1] if len(self.faults_begun) > 1 else self.faults
+        later = (self.faults - second) / max(calls - 1, 1)
+        return max(0.0, (second - first) * (skip == 0) + later * (count - (skip == 0)))
 
 
 def time_calls(
@@ -181,14 +215,17 @@ def time_calls(
             faults, kernel = _for_it(process.pid, before)
         times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
         rate = struct.unpack("<d", kept[b"H"])[0] if b"H" in kept else 0.0
-        waited = waited if before and _owner(handles["context"]) == before.thread else 0.0
+        is_first = before is not None and _owner(handles["context"]) == before.thread
+        waited = waited if is_first else 0.0
+        idle = max(0.0, 1 - ready / lasted) if is_first and ready and lasted > _LASTING else 0.0
         shared = waited if ready > lasted / 2 else 0.0
         is_most = bool(rate) and times.ticks.sum() / rate > lasted / 2
         kernel = kernel if is_most else 0.0
         flags, now = (struct.unpack("<I", os.pread(handles["context"], 4, at))[0] for at in (MET, MXCSR))
+        begun = _faults_begun(handles["context"], before, times.calls)
         return replace(
-            times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate, shared=shared, kernel=kernel,
-            subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not now & _FLUSHED)),
+            times, maps=maps, waited=waited, faults=faults, faults_begun=begun, ticks_per_second=rate, shared=shared,
+            kernel=kernel, idle=idle, subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not now & _FLUSHED)),
         )  # fmt: skip
     finally:
         for handle in handles.values():
@@ -352,6 +389,14 @@ def _for_it(pid: int, before: _Before | None) -> tuple[int, float]:
         for each, was in zip(ticks, (before.user, before.kernel), strict=True)
     ]
     return max(0, faults - before.faults), spent[1] / sum(spent) if sum(spent) > _COUNTED else 0.0
+
+
+def _faults_begun(context: int, before: _Before | None, calls: int) -> tuple[int, ...]:
+    """Return a run's page faults until its first and its second call began."""
+    if before is None:
+        return ()
+    at = [USAGE + k * USAGE_SIZE + FAULTS for k in range(min(calls, 2))]
+    return tuple(max(0, struct.unpack("<q", os.pread(context, 8, one))[0] - before.faults) for one in at)
 
 
 def _called(context: int, calls: int) -> bool:

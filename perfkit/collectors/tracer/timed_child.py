@@ -24,6 +24,9 @@ ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SA
 # Of MXCSR: at the beginning and at the end of the last call, and which flags were set within calls.
 ENTERED, MXCSR, MET = range(88, 112, 8)
 SAVED_RSP = 112  # of the call that is timed
+USAGE, USAGE_SIZE = 128, 144  # struct rusage as the first and as the second call began
+FAULTS = 64  # in struct rusage: ru_minflt
+_SYS_GETRUSAGE = 98
 _NEAR = 8 << 20  # bytes: as large as a stack is
 _FLAGS = 0x3F  # of MXCSR: what arithmetic met since they were last cleared
 LINKS = 4096  # links of each chain
@@ -203,7 +206,7 @@ def _stub(context: int, plain: int) -> list[Any]:
     from perfkit.collectors.tracer.emit import R11, RAX, RCX, RDX, RIP, RSP, Emitter
 
     e = Emitter(context)
-    untimed, other, back, mine, active, fresh = (e.new_label() for _ in range(6))
+    untimed, other, back, mine, active, fresh, early, noted = (e.new_label() for _ in range(8))
     own_thread = MemoryOperand(displ=0, displ_size=8, seg=Register.FS)
     e.code(Code.PUSH_R64, R11)
     e.code(Code.MOV_R64_RM64, R11, own_thread)
@@ -219,6 +222,9 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.load(R11, CALLS)
     e.lea(R11, MemoryOperand(R11, displ=1, displ_size=1))
     e.store(CALLS, R11)
+    e.add(Instruction.create_reg_i32(Code.CMP_RM64_IMM8, R11, 2))
+    e.branch(Code.JBE_REL32_64, early)
+    e.label(noted)
     e.load(R11, POINTER)
     e.code(Code.CMP_R64_RM64, R11, e.slot(LIMIT))
     e.branch(Code.JAE_REL32_64, untimed)
@@ -291,7 +297,29 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.label(untimed)
     e.load(R11, SAVED_R11)
     e.branch(Code.JMP_REL32_64, plain)
+    e.label(early)
+    _note_usage(e, context)
+    e.branch(Code.JMP_REL32_64, noted)
     return e.out
+
+
+def _note_usage(e: Any, context: int) -> None:
+    """Ask the system what the process has used so far; r11, the number of the call, is free behind it."""
+    from iced_x86 import Code, Instruction, Register
+
+    from perfkit.collectors.tracer.emit import R11, RAX, RCX, Immediate
+
+    saved = (RAX, RCX, Register.RDI, Register.RSI)
+    for register in saved:
+        e.code(Code.PUSH_R64, register)
+    e.constant(RAX, context + USAGE - USAGE_SIZE)
+    e.add(Instruction.create_reg_reg_i32(Code.IMUL_R64_RM64_IMM32, Register.RSI, R11, USAGE_SIZE))
+    e.code(Code.ADD_R64_RM64, Register.RSI, RAX)
+    e.code(Code.XOR_R32_RM32, Register.EDI, Register.EDI)  # of the whole process
+    e.code(Code.MOV_R32_IMM32, Register.EAX, Immediate(_SYS_GETRUSAGE))
+    e.code(Code.SYSCALL)
+    for register in reversed(saved):
+        e.code(Code.POP_R64, register)
 
 
 def _take_time(e: Any) -> None:

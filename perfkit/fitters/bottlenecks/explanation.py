@@ -17,11 +17,10 @@ from perfkit.fitters.bottlenecks.features import (
     RULES,
     SUMS,
     any_of,
-    full_classes,
     loads_nothing,
     telling_all,
 )
-from perfkit.fitters.bottlenecks.names import names_for
+from perfkit.fitters.bottlenecks.names import names_for, pasted
 from perfkit.names import counted, did_you_mean, listed
 from perfkit.results import Tabled, draw
 from perfkit.samples.events import as_perf_types
@@ -186,7 +185,8 @@ class Explanation(Tabled):
         """Return the ``perf stat`` line that counts what was used and what would decide next; "" where nothing would.
 
         All in one dump: counts of two runs are not judged together. All in the mode and on the kind of core that time
-        was counted in and on: rates mix nothing else.
+        was counted in and on: rates mix nothing else. perf refuses a whole line for one name that a processor has not:
+        the line has only what all processors of the core have that may have made the dump.
 
         Parameters
         ----------
@@ -198,7 +198,10 @@ class Explanation(Tabled):
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         if nxt.empty or self._doubted(run):
             return ""
-        new = [name for names in nxt["names"].head(_NEXT) for name in str(names).split(", ")[0].split("+")]
+        choices = (pasted(str(names).split(", "), self.core, self.events["real"]) for names in nxt["names"])
+        new = [part for name in list(filter(None, choices))[:_NEXT] for part in name.split("+")]
+        if not new:
+            return ""
         events = as_perf_types(["cycles", "instructions", *self.events["real"], *new], self.time_event)
         return f"perf stat -I 100 -x, -o dump.csv -e '{events}' -- {program}"
 
@@ -293,6 +296,8 @@ class Weighed:
         How much each missing feature would decide (`perfkit.fitters.bottlenecks.alike.deciding`).
     shares : mapping of feature to (rows,) float
         Shares of capacity.
+    full : mapping of class to (rows,) bool
+        Where its capacity is full.
     needs : mapping of class to events
         By any of which it can be judged.
     counted : mapping of event to (rows,) bool
@@ -309,6 +314,7 @@ class Weighed:
     prior: NDArray[np.float64]
     gain: NDArray[np.float64]
     shares: Mapping[str, NDArray[np.float64]]
+    full: Mapping[str, NDArray[np.bool_]]
     needs: Mapping[str, tuple[str, ...]]
     counted: Mapping[str, NDArray[np.bool_]]
 
@@ -321,9 +327,11 @@ class Weighed:
 
     def _by_divisions(self) -> NDArray[np.bool_]:
         """Return which classes may be named for what are divisions: those that are likely, and of no full capacity."""
-        full = [[str(name) in full_classes(self.shares, row) for name in self.names] for row in range(len(self.first))]
         likely = np.nan_to_num(self.probability) > _OUT
-        return np.asarray(self.divides[:, None] & likely & ~np.array(full, dtype=np.bool_).reshape(likely.shape))
+        full = np.stack(
+            [self.full.get(str(name), np.zeros(len(likely), dtype=np.bool_)) for name in self.names], axis=1
+        )
+        return np.asarray(self.divides[:, None] & likely & ~full)
 
     def order(self) -> NDArray[np.int64]:
         """Return the classes of each row, the likeliest first; those of which nothing was counted come last."""
@@ -441,7 +449,7 @@ class Weighed:
             parts.append(f"{lines:.0%} of its bandwidth used (lines)")
         if not any(self._has(event, row) for event in self.needs[name]):
             parts.append("no event of this processor tells it: as in simulated runs that look alike")
-        full = full_classes(self.shares, row)
+        full = [each for each, rows in self.full.items() if rows[row]]
         if name in full and len(full) > 1:
             others = ", ".join(each for each in full if each != name)
             parts.append(f"full together with {others}: more of one alone gives nothing")

@@ -348,16 +348,12 @@ def unhelpful(core: Microarchitecture) -> tuple[str, ...]:
     return ("store ports",) if len(ports) == 1 and "store_commit" not in core.resources else ()
 
 
-def is_full(name: str, shares: Mapping[str, NDArray[np.float64]], row: int) -> bool:
-    """Return whether a capacity of a class is full in a row, as far as its events were counted."""
-    full = name in CAPACITIES and bool(_is_full(shares[CAPACITIES[name]][row]))
-    full = full and not (name == "L2" and bool(_of_stores(*(shares[each][row] for each in _ACCESSES))))
-    return full and not (name in OF_THE_MACHINE and bool(_never_idle(shares["share: exec.0"][row])))
-
-
-def full_classes(shares: Mapping[str, NDArray[np.float64]], row: int) -> list[str]:
-    """Return the classes that are full in a row."""
-    return [name for name in CAPACITIES if is_full(name, shares, row)]
+def full_capacities(shares: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.bool_]]:
+    """Return, for each class with a capacity, in which rows it is full, as far as its events were counted, (rows,)."""
+    full = {name: _is_full(shares[feature]) for name, feature in CAPACITIES.items()}
+    full["L2"] = full["L2"] & ~_of_stores(*(shares[each] for each in _ACCESSES))
+    busy = _never_idle(shares["share: exec.0"])
+    return {name: each & ~busy if name in OF_THE_MACHINE else each for name, each in full.items()}
 
 
 def _of_stores(loads: NDArray[Any], stores: NDArray[Any]) -> NDArray[np.bool_]:

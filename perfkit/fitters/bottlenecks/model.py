@@ -24,7 +24,7 @@ from perfkit.fitters.bottlenecks.features import (
     dividing,
     features,
     features_of,
-    full_classes,
+    full_capacities,
     known,
     needed,
     ruled_out,
@@ -254,12 +254,10 @@ class Bottlenecks:
             divides = (probability[:, outputs.index(name)] >= _MAY_DIVIDE) & ~(rate < _FEW_DIVISIONS)
         shares = features(arrays, self.core)
         counted |= nothing_loaded[:, None] & np.isin(outputs, OF_LOADS)
-        for row in range(len(rates)):
-            full = full_classes(shares, row)
-            if full:  # by what was counted: nothing else could be ahead of it
-                rival[row] = False
-            if full and set(full) <= set(unhelpful(self.core)):
-                credit[row] = 0.0
+        full = full_capacities(shares)
+        rival[np.any(list(full.values()), axis=0)] = False  # by what was counted: nothing else could be ahead of it
+        useful = [each for name, each in full.items() if name not in unhelpful(self.core)]
+        credit[np.any(list(full.values()), axis=0) & ~np.any(useful, axis=0)] = 0.0
         mine = np.array([name in classes for name in outputs])
         return Weighed(
             names=np.array(outputs)[mine],
@@ -272,6 +270,7 @@ class Bottlenecks:
             prior=self.forest.prior[mine],
             gain=gain,
             shares=shares,
+            full=full,
             needs={name: needed(name, self.core) for name in classes},
             counted={event: np.isfinite(values) for event, values in arrays.items()},
         )

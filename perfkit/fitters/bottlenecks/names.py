@@ -265,6 +265,29 @@ def names_for(simulated: str, vendor: str, core: str = "") -> tuple[str, ...]:
     return tuple("+".join(names) for names in groups.values())
 
 
+def pasted(names: Sequence[str], core: str, events: Iterable[str]) -> str:
+    """Return the first of an event's names that every processor lists which may have made a dump; "" where none is so.
+
+    perf refuses a whole line for one name that the processor has not. Where no list is of the core, it is the first.
+
+    Parameters
+    ----------
+    names : sequence of str
+        As `names_for` returns them.
+    core : str
+        The dump's core, of which there may be several processors.
+    events : iterable of str
+        The dump's events: processors that do not list them did not make it.
+    """
+    every, vendor = event_map()["processors"].get(core, []), _vendor_of(core)
+    shown = [published()[name] for name in _listed(events, vendor) if name in published()]
+    mine = frozenset(one for one in every if all(one in of for of in shown)) or frozenset(every)
+    for name in names:
+        if all(not maker(part) or mine <= published().get(part, frozenset()) for part in name.split("+")):
+            return name
+    return "" if mine else next(iter(names), "")
+
+
 def cores_of(events: Iterable[str], vendor: str = "") -> dict[str, tuple[int, int]]:
     """Return, for each core that the map knows, how many of a dump's events it has, and how many it cannot have.
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.files import save_each
+from perfkit.fitters.cpi.validation import interval_of
 from perfkit.results import Summarised, draw, joint_kind, labelled
 from perfkit.samples.events import closest
 
@@ -89,20 +90,24 @@ class Comparison(Summarised, Mapping[str, "CpiFit"]):
         """Return b minus a: of CPI, base, each event and the residual, with block-bootstrap intervals.
 
         The two were measured apart, so their draws are independent: the interval is that of the difference of draws in
-        random order. An event that only one of them has is not compared (NaN).
+        random order, wider by what few blocks and the two forms make it too narrow, as those of the stacks are. An
+        event that only one of them has is not compared (NaN).
         """
         one, two = self[a], self[b]
         parts = [*_parts({a: one, b: two})]
         rows = {}
-        times = min(len(one.component_draws), len(two.component_draws))
-        tail = (1 - one.settings.level) / 2
+        times, level = min(len(one.component_draws), len(two.component_draws)), one.settings.level
         order = np.random.default_rng(one.settings.seed).permutation(times)
+        draws = [
+            pd.DataFrame(fit.for_few_blocks(fit.component_draws), columns=fit.components.index) for fit in (one, two)
+        ]
         for part in parts:
             values = [f.components.get(part, np.nan) for f in (one, two)]
             low = high = np.nan
-            if times and part in one.component_draws and part in two.component_draws:
-                apart = two.component_draws[part].to_numpy()[order] - one.component_draws[part].to_numpy()[:times]
-                low, high = np.quantile(apart, [tail, 1 - tail])
+            if times and part in one.components and part in two.components:
+                apart = draws[1][part].to_numpy()[order] - draws[0][part].to_numpy()[:times]
+                further = two.aside[[part]].to_numpy() - one.aside[[part]].to_numpy()
+                (low,), (high,) = interval_of(apart[:, None], further, level, -np.inf, np.inf)
             rows[part] = (*values, values[1] - values[0], low, high)
         for part, values in (("residual", [one.residual, two.residual]), ("cpi", [one.cpi, two.cpi])):
             rows[part] = (*values, values[1] - values[0], np.nan, np.nan)

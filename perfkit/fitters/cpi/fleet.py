@@ -17,10 +17,10 @@ import pandas as pd
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.checks import impossible_penalties, same_names, unlikely_penalties
 from perfkit.fitters.cpi.counts import MOST_MISSING, clocks_among
-from perfkit.fitters.cpi.estimator import Estimator, make_estimator
+from perfkit.fitters.cpi.estimator import Estimator, keeps_signs, make_estimator
 from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_pieces, packed, unpacked
 from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack, unexplained
-from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, outside, spread_of
+from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, for_few, interval_of, outside, spread_of
 from perfkit.fitters.cpi.verdict import verdict_of
 from perfkit.names import counted
 from perfkit.results import Tabled, draw, joint_kind, kinds_of, labelled
@@ -338,27 +338,30 @@ class _Group:
         r2 = CpiR2(r_squared(whole, x), _validated(estimator, folds, x), self._by_machine(estimator, x))
         draws, known = self._draws(estimator, x)
         names = ["base", *self.events]
-        components = stack * np.append(1.0, rates)
+        all_rates = np.append(1.0, rates)
+        components = stack * all_rates
         ends = np.full((2, len(names)), np.nan)
         if len(draws):
-            tail = (1 - settings.level) / 2
-            ends = np.nanquantile(draws, [tail, 1 - tail], axis=0)
+            aside = (beside * all_rates - components) * (self.form == "ipc")
+            least = 0.0 if keeps_signs(settings.method) else -np.inf
+            ends = np.array(interval_of(self._wide(draws), aside, settings.level, least, np.inf))
         residual = unexplained(cpi, components)
         nan = np.nan
         rows = [
             *zip(
                 names, components.tolist(), *ends.tolist(), (components / cpi).tolist(), [nan, *stack[1:].tolist()],
-                [nan, *rates.tolist()], (beside * np.append(1.0, rates)).tolist(), strict=True,
+                [nan, *rates.tolist()], (beside * all_rates).tolist(), strict=True,
             ),
             ("residual", residual, nan, nan, residual / cpi, nan, nan, nan),
         ]  # fmt: skip
         bases = {self.form: float(stack[0]), other: float(beside[0])}
         bracket = CpiBracket(bases["ipc"], bases["cpi"], cpi)
-        lengths = spread_of(known * np.append(1.0, rates), settings.level) / cpi
+        known = known * all_rates / cpi
+        lengths = spread_of(self._wide(known), settings.level)
         spreads = dict(zip(names, lengths.tolist(), strict=True))
         kept_out = (r2.blocked, "machines") if np.isfinite(r2.blocked) else (r2.random, "intervals")
         wrong = self._wrong(stack, components / cpi)
-        beyond = outside(known * np.append(1.0, rates) / cpi, beside * np.append(1.0, rates) / cpi, settings.level)
+        beyond = outside(known, beside * all_rates / cpi, settings.level)
         apart = [name for name, is_ in zip(names, beyond, strict=True) if is_ and self.form == "ipc"]
         verdict = verdict_of(*kept_out, placebo_r2, bracket, spreads, False, wrong, self.total.n, apart)
         left = [e for e, kept in zip(self.all_events, self.keep[1:-1], strict=True) if not kept]
@@ -369,6 +372,10 @@ class _Group:
             "reasons": "; ".join(verdict.reasons), "left_out": ", ".join(left),
         }  # fmt: skip
         return rows, facts
+
+    def _wide(self, draws: np.ndarray) -> np.ndarray:
+        """Return draws of machines, spread out by what few machines make them too narrow."""
+        return for_few(draws, len(self.machines), self.settings.level, taken=1)
 
     def _estimator(self, form: Form) -> Estimator:
         bounds: Mapping[str, tuple[float, float]] | None = self.settings.bounds

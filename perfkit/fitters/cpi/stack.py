@@ -48,6 +48,7 @@ from perfkit.fitters.cpi.validation import (
     cross_validate,
     f_test,
     for_few,
+    interval_of,
     outside,
     placebo,
     random_folds,
@@ -352,15 +353,22 @@ class CpiFit(Summarised):
         if not len(draws):
             missing = pd.Series(np.nan, index=draws.columns)
             return missing, missing.copy()
-        tail = (1 - self.settings.level) / 2
-        blocks = len(block_starts(self.data.segments(), self.block))
-        ends = np.quantile(for_few(draws.to_numpy(), blocks, self.settings.level), [tail, 1 - tail], axis=0)
-        rates = np.append(1.0, self.data.rates) if draws is self.penalty_draws else 1.0
-        aside = np.nan_to_num((self.other - self.components).to_numpy() / rates) * (self.settings.form == "ipc")
+        rates = np.append(1.0, self.data.rates) if draws is self.penalty_draws else np.ones(draws.shape[1])
         least, most = self._possible(penalties=draws is self.penalty_draws)
-        low = np.clip(ends[0] + np.minimum(aside, 0.0), least, most)
-        high = np.clip(ends[1] + np.maximum(aside, 0.0), least, most)
+        wide, level = self.for_few_blocks(draws), self.settings.level
+        low, high = interval_of(wide, self.aside.to_numpy() / np.where(rates > 0, rates, np.nan), level, least, most)
         return pd.Series(low, index=draws.columns), pd.Series(high, index=draws.columns)
+
+    @property
+    def aside(self) -> pd.Series:
+        """How far the CPI form lies from a component of this one, in CPI; 0 in the CPI form itself."""
+        apart = self.other.to_numpy() - self.components.to_numpy()
+        return pd.Series(apart * (self.settings.form == "ipc"), index=self.components.index)
+
+    def for_few_blocks(self, draws: pd.DataFrame) -> np.ndarray:
+        """Return a fit's draws spread out by what their few blocks make them too narrow."""
+        blocks = len(block_starts(self.data.segments(), self.block))
+        return for_few(draws.to_numpy(), blocks, self.settings.level)
 
     def _possible(self, *, penalties: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return between what the method and its bounds keep base and penalties, or base and components.
@@ -528,12 +536,13 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     )
     # How well a penalty is known, at the rates of all intervals: resamples' own rates are those of their mix of phases.
     known = penalty_draws * np.append(1.0, counts.rates) / counts.cpi
-    told += undetermined(counts.events, known[:, 1:], settings.level)
+    wide = for_few(known, len(block_starts(counts.segments(), block)), settings.level)
+    told += undetermined(counts.events, wide[:, 1:], settings.level)
     names = list(counts.events)
     parts = ["base", *names]
     apart = _at(parts, outside(known, beside / counts.cpi, settings.level))
     told += forms_apart(apart, settings.form)
-    spreads = dict(zip(parts, spread_of(known, settings.level).tolist(), strict=True))
+    spreads = dict(zip(parts, spread_of(wide, settings.level).tolist(), strict=True))
     return CpiFit(
         settings=settings,
         data=counts,

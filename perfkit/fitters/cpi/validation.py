@@ -10,7 +10,9 @@ from perfkit.fitters.cpi.counts import CpiCounts, block_starts
 from perfkit.fitters.cpi.estimator import Estimator
 from perfkit.fitters.cpi.solvers import Form, System, build_system, r_squared, squared_error, squared_spread, to_stack
 
-_FEWEST_BLOCKS = 10
+# Blocks of the bootstrap: at least ten, and two for each unknown. With as many blocks as unknowns an interval is twenty
+# times as long as the draws tell; with three for each, noise that lasts is cut up (docs/cpi-stack.md).
+_FEWEST_BLOCKS, _PER_UNKNOWN = 10, 2
 _NEAR = 0.005  # of the CPI
 
 
@@ -119,14 +121,13 @@ def block_bootstrap(
     """Return draws of [base, penalties] and of [base, components], and the size of block used.
 
     Blocks of consecutive intervals are drawn with replacement, so that what lasts for several intervals stays together;
-    no block reaches from one run into the next. Fewer than ten blocks would say little, so blocks shrink where the
-    data is short. Huber's weights stay those of the fit itself.
+    no block reaches from one run into the next. Fewer than ten blocks, or than two for each unknown, would say little,
+    so blocks shrink where the data is short. Huber's weights stay those of the fit itself.
     """
-    n = len(counts)
-    size = max(1, min(block, n // _FEWEST_BLOCKS))
+    n, m = len(counts), system.Z.shape[1]
+    size = max(1, min(block, n // max(_FEWEST_BLOCKS, _PER_UNKNOWN * (m - 1))))
     starts = block_starts(counts.segments(), size)
     ends = np.append(starts[1:], n)
-    m = system.Z.shape[1]
     weights = system.weights if factor is None else system.weights * factor
     weighted = system.Z * weights[:, None]
     moments = np.empty((len(starts), m, m))
@@ -145,21 +146,43 @@ def block_bootstrap(
     return penalties, components, size
 
 
-def for_few(draws: np.ndarray, blocks: int, level: float) -> np.ndarray:
+def for_few(draws: np.ndarray, blocks: int, level: float, taken: int = 0) -> np.ndarray:
     """Return draws spread out about their medians by as much as few blocks make an interval of a level too narrow.
 
     Each draw has fewer different blocks than there are, and as many unknowns: as an interval of Student's t is wider
-    than the normal one.
+    than the normal one. ``taken`` are the degrees of freedom that the unknowns take, by default one each; where every
+    block determines them all by itself, as a machine's intervals do, it is one.
     """
     from scipy.special import ndtri, stdtrit  # scipy.stats takes a second to import
 
     if not len(draws):
         return draws
-    free = max(1, blocks - draws.shape[1])  # none left: as wide as it can be told, where nothing is known
+    free = max(1, blocks - (taken or draws.shape[1]))  # none left: as wide as it can be told, where nothing is known
     end = (1.0 + level) / 2.0
     ratio = float(stdtrit(free, end) / ndtri(end)) * math.sqrt(blocks / free)
     middle = np.nanmedian(draws, axis=0)
     return np.asarray(middle + (draws - middle) * ratio)
+
+
+def interval_of(
+    draws: np.ndarray, aside: np.ndarray, level: float, least: "np.ndarray | float", most: "np.ndarray | float"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the interval of each column of draws.
+
+    Parameters
+    ----------
+    draws : (resamples, parts) float
+        Resampled values of each part.
+    aside : (parts,) float
+        How far another form of the model lies from this one: the interval reaches as much further to that side.
+    level : float
+        Coverage.
+    least, most : float or (parts,) float
+        What a part can be at all.
+    """
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    apart = np.nan_to_num(aside)
+    return np.clip(low + np.minimum(apart, 0.0), least, most), np.clip(high + np.maximum(apart, 0.0), least, most)
 
 
 def variance_inflation(M: np.ndarray) -> np.ndarray:

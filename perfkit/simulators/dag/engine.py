@@ -36,6 +36,7 @@ from perfkit.simulators.dag.layout import (
     CROWDED,
     DEPTH,
     DIRTY,
+    DIVIDER,
     DONE,
     EARLIER,
     END,
@@ -58,6 +59,7 @@ from perfkit.simulators.dag.layout import (
     INFLIGHT,
     INSTRUCTIONS,
     INTEGER_LOAD,
+    INTEGER_TYPE,
     INTO,
     ISSUED,
     JOINS,
@@ -87,6 +89,7 @@ from perfkit.simulators.dag.layout import (
     NODES,
     OP_BITS,
     OPENED,
+    OWED_DIVIDER,
     PAPER_TYPES,
     PENALTY,
     PORT,
@@ -273,6 +276,34 @@ def _place(
         _take(rings, mask, port, units.lanes[_U(port)], 1, 1, at)
     if memory and units.wide[_U(AGU)]:
         _take(rings, mask, AGU, units.lanes[_U(AGU)], 1, 1, at)
+    return at
+
+
+@helper
+def _divided(rings: Any, mask: Any, units: Any, unit: Any, kind: Any, count: Any, busy: Any, at: Any) -> Any:
+    """Return the first cycle from `at` on in which an integer division begins, and take the divider for it.
+
+    It goes on in the cycles that older ones left free: one that begins between two others would delay the later one on
+    a real core, if only by the cycles that are missing, and chains take turns.
+    """
+    full, column = units.table[unit + _U(WHEN_FULL)], units.table[unit + _U(SKIP)]
+    lanes, need = units.lanes[_U(kind)], units.need[_U(count)]
+    while True:
+        if units.wide[_U(kind)]:
+            at = _fit(rings, mask, full, column, kind, lanes, need, 1, at)
+        else:
+            at = _free_cycle(rings, mask, full, column, at)
+        if rings.wide[_U(((at & mask) << WIDE_BITS) + DIVIDER)] == 0:
+            break
+        at += 1
+    left = busy + units.owed[OWED_DIVIDER]
+    for cycle in range(at, at + 2 * busy):
+        i = cycle & mask
+        if left > 0 and rings.wide[_U((i << WIDE_BITS) + DIVIDER)] == 0:
+            rings.wide[_U((i << WIDE_BITS) + DIVIDER)] = 1
+            rings.rows[_U(i << ROW_BITS)] |= DIRTY
+            left -= 1
+    units.owed[OWED_DIVIDER] = left
     return at
 
 
@@ -773,7 +804,11 @@ def run(
                     queue[_U(vectors & queue_mask)] = vector_now & queue_limited
                     vectors += 1
                     issue = max(issue, vector_now)
-                issue = _place(rings, mask, units, unit, kind, count, ops[op + _U(SIZE)], False, issue)
+                longer = ops[op + _U(SIZE)]
+                if not paper and rarely((kind == INTEGER_TYPE) & (longer > 0)):
+                    issue = _divided(rings, mask, units, unit, kind, count, longer, issue)
+                    longer = np.int64(0)
+                issue = _place(rings, mask, units, unit, kind, count, longer, False, issue)
                 row = _row(issue, mask)
                 if has_vectors and rarely(vector):
                     taken_c = _hold_entry(rows, mask, ISSUED, vector_one, taken_c, vector_now, issue)

@@ -18,6 +18,8 @@ N_TYPES, PAPER_TYPES = len(TYPES), 7
 FIRST_LEVEL, FUSED_TYPE, INTEGER_TYPE = 3, 7, 8
 LOAD_PORT, STORE_PORT, AGU, FP_PORT, BRANCH_PORT, VECTOR_LOAD_PORT, COLUMNS = range(9, 16)
 NO_PORT = COLUMNS
+DIVIDER = COLUMNS  # the column of `Rings.wide` that says when the integer divider is taken; rows have no bits for it
+OWED_DIVIDER = N_TYPES  # its place in `Units.owed`
 STALL_RS, STALL_ROB, STALL_LB, STALL_SB, STALL_LFB = 1, 2, 4, 8, 16
 
 # `Rings.rows` has four words per cycle. BUSY: four bits of each column, a counter that begins at 8 - lanes, so that its
@@ -34,7 +36,7 @@ HIGH, LOW = 32, (1 << 32) - 1
 # Columns of an operation (as powers of two, eight words each): code (ADD for all arithmetic, integers and branches);
 # slots read and written; where its unit begins (arithmetic: in the table of units; memory: one step on for a store);
 # its column of `Tally.nodes` (memory: its shape's first); the level given, or below 0; words accessed, the call, the
-# delay, or what a division takes longer.
+# delay, what a division takes longer, or for how long one of integers takes the divider.
 OP_BITS, SHAPE_BITS = 3, 4
 # The code of an instruction that is no node, below those of nodes; what it is recorded as.
 OTHER, NO_NODE = -1, 255
@@ -91,9 +93,9 @@ class Units(NamedTuple):
 
     A throughput of 3/2 per cycle is two lanes that a node keeps for 4/3 cycles on average: for 1, 1 and 2 cycles in
     turns, so that nodes begin evenly. `work` is in lane-cycles times `parts`; what is `owed` of it is carried on to the
-    type's next node. Lanes of `UNLIMITED` are not modelled. Units that a row cannot count (many lanes, or nodes that
-    take several or keep them) are `wide`. By set of issuing types: what of `Tally.busy` to keep and what to set; below
-    0 when some latency is too long.
+    type's next node (last: to the next integer division). Lanes of `UNLIMITED` are not modelled. Units that a row
+    cannot count (many lanes, or nodes that take several or keep them) are `wide`. By set of issuing types: what of
+    `Tally.busy` to keep and what to set; below 0 when some latency is too long.
     """
 
     lanes: Ints

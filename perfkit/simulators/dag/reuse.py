@@ -22,17 +22,20 @@ from perfkit.simulators.compiled import compiled, inlined
 from perfkit.simulators.memory.cache import victim
 
 Ints = npt.NDArray[np.int64]
+Lines = npt.NDArray[np.int32]  # indices of lines
 
 LEVELS = 4  # L1, L2, L3, memory
-MOST_SETS = _PAGE = 64  # lines that share one entry of the page table, and so differ in the last bits of their index
+MOST_SETS = PAGE = 64  # lines that share one entry of the page table, and so differ in the last bits of their index
 # Places in `LruStack.scalars`; the markers and the table's own small cache follow.
 _LINES, _PAGES, _FIRST, _MARKER, _CAPACITY, _CACHE = 0, 1, 2, 3, 6, 16
 _CACHED = 1024
 # Columns of `LruStack.lines`: the line used just after this one, the one used just before it, and the first cache
-# that holds it, from 1 on (0: it was never used). Together, so that moving a line touches few lines of this machine's
-# own cache.
-_NEWER, _OLDER, _PLACE, _COLUMNS = 0, 1, 2, 2
+# that holds it, from 1 on (0: it was never used), and the one that was used `AHEAD` accesses later (only what is
+# fetched ahead depends on it). Together, so that moving a line touches few lines of this machine's own cache.
+_NEWER, _OLDER, _PLACE, _LATER, _COLUMNS = 0, 1, 2, 3, 2
 _UNTOUCHED = 0
+_DIGIT_BITS = 11  # of a key, in one pass of sorting
+_DIGIT = (1 << _DIGIT_BITS) - 1
 # How many accesses ahead a line's place is fetched from memory, and later its neighbours' in the list; from how many
 # places on they are not in this machine's caches anyway.
 AHEAD, _NEAR, _MANY = 24, 10, 1 << 15
@@ -110,12 +113,12 @@ def new_stack(capacities: tuple[float, float, float], pages: int = 64) -> LruSta
         scalars[_CAPACITY + k] = largest
     scalars[_FIRST] = int((scalars[_CAPACITY : _CAPACITY + 3] == 0).sum())
     keys, slots = np.full(2 * pages, -1, dtype=np.int64), np.zeros(2 * pages, dtype=np.int32)
-    return LruStack(scalars, keys, slots, np.zeros(pages * _PAGE << _COLUMNS, dtype=np.int32))
+    return LruStack(scalars, keys, slots, np.zeros(pages * PAGE << _COLUMNS, dtype=np.int32))
 
 
 def grown(stack: LruStack) -> LruStack:
     """Return the same stack with room for twice as many pages."""
-    larger = new_stack((0, 0, 0), 2 * stack.room // _PAGE)
+    larger = new_stack((0, 0, 0), 2 * stack.room // PAGE)
     larger.scalars[:] = stack.scalars
     if stack.scalars[_LINES]:
         larger.lines[: len(stack.lines)] = stack.lines
@@ -124,46 +127,80 @@ def grown(stack: LruStack) -> LruStack:
 
 
 @njit(cache=True)
-def _sorted(order: Any, keys: Any, other: Any, counts: Any) -> Any:
-    """Sort places by their keys, at least 0, and return them: 16 bits of a key in each pass, the lowest first."""
+def _sorted(keys: Any, values: Any, counts: Any) -> Any:
+    """Return values in order of their keys, at least 0: some bits of a key in each pass, the lowest first.
+
+    Keys move with their values, so that both are read in order, and the digits are so small that all places written
+    to by turns stay in this machine's own cache.
+    """
+    other_keys, other = np.empty_like(keys), np.empty_like(values)
     shift, largest = 0, np.int64(0)
-    for i in order:
+    for i in range(keys.shape[0]):
         largest = max(largest, keys[i])
-    while shift < 64 and largest >> shift > 0:
+    while shift < 63 and largest >> shift > 0:
         counts[:] = 0
-        for i in order:
-            counts[keys[i] >> shift & 0xFFFF] += 1
+        for i in range(keys.shape[0]):
+            counts[keys[i] >> shift & _DIGIT] += 1
         total = 0
         for k in range(counts.shape[0]):
             total += counts[k]
             counts[k] = total - counts[k]
-        for i in order:
-            digit = keys[i] >> shift & 0xFFFF
-            other[counts[digit]] = i
-            counts[digit] += 1
-        order, other = other, order
-        shift += 16
-    return order
+        for i in range(keys.shape[0]):
+            place = counts[keys[i] >> shift & _DIGIT]
+            counts[keys[i] >> shift & _DIGIT] += 1
+            other_keys[place] = keys[i]
+            other[place] = values[i]
+        keys, other_keys = other_keys, keys
+        values, other = other, values
+        shift += _DIGIT_BITS
+    return values
 
 
-def by_use(used: Ints) -> Ints:
+@njit(cache=True)
+def _used(used: Any, keys: Any, lines: Any) -> None:
+    count = 0
+    for i in range(used.shape[0]):
+        if used[i] > 0:
+            keys[count] = used[i]
+            lines[count] = i
+            count += 1
+
+
+def by_use(used: Ints) -> Lines:
     """Return the lines that were used, the one used last first, given when each was used last (0: never)."""
-    order = np.flatnonzero(used)
-    latest: Ints = _sorted(order, used, np.empty_like(order), np.zeros(1 << 16, dtype=np.int64))[::-1]
+    count = np.count_nonzero(used)
+    keys, lines = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int32)
+    _used(used, keys, lines)
+    latest: Lines = _sorted(keys, lines, np.zeros(_DIGIT + 1, dtype=np.int64))[::-1]
     return latest
 
 
-def fill(stack: LruStack, order: Ints) -> None:
+@njit(cache=True)
+def _link(order: Any, lines: Any, capacities: Any) -> None:
+    """Link lines into the ring, the one used last first, and tell each its first cache: all of a line at once."""
+    newer: Any = _END
+    place = 1
+    for k in range(order.shape[0]):
+        while place < LEVELS and capacities[place - 1] <= k:
+            place += 1
+        index: Any = order[k]
+        lines[newer, _OLDER] = index
+        lines[index, _NEWER] = newer
+        lines[index, _PLACE] = place
+        lines[index, _LATER] = order[max(k - AHEAD, 0)]
+        newer = index
+    lines[newer, _OLDER] = _END
+    lines[_END, _NEWER] = newer
+
+
+def fill(stack: LruStack, order: Lines) -> None:
     """Leave in an empty stack what use leaves there, given the lines by their last use (`by_use`).
 
     That is all that many accesses leave behind in a cache with LRU replacement.
     """
-    scalars, lines = stack.scalars, stack.lines.reshape(-1, 1 << _COLUMNS)
-    ring = np.concatenate(([_END], order, [_END]))
-    lines[ring[:-1], _OLDER] = ring[1:]
-    lines[ring[1:], _NEWER] = ring[:-1]
+    scalars = stack.scalars
     capacities = scalars[_CAPACITY : _CAPACITY + LEVELS - 1]
-    lines[order, _PLACE] = np.searchsorted(capacities, np.arange(1, len(order) + 1)) + 1
+    _link(order, stack.lines.reshape(-1, 1 << _COLUMNS), capacities)
     scalars[_LINES] = len(order)
     for k, capacity in enumerate(capacities.tolist()):
         scalars[_MARKER + k] = order[capacity - 1] if 0 < capacity <= len(order) else -1
@@ -193,7 +230,7 @@ def _looked_up(page: Any, cached: Any, stack: Any) -> Any:
     while stack.page_key[at] != page and stack.page_key[at] != -1:
         at = (at + 1) & (stack.page_key.shape[0] - 1)
     if stack.page_key[at] == -1:
-        if stack.scalars[_PAGES] * _PAGE >= stack.lines.shape[0] >> _COLUMNS:
+        if stack.scalars[_PAGES] * PAGE >= stack.lines.shape[0] >> _COLUMNS:
             return np.int64(-64)
         stack.page_key[at] = page
         stack.page_slot[at] = stack.scalars[_PAGES]
@@ -248,6 +285,7 @@ def fetch_ahead(where: Any, at: Any, stack: Any) -> Any:
         near = _U(max(where[_U(at + _NEAR)], np.int64(0)) << _COLUMNS)
         prefetch(stack.lines, _U(np.int64(stack.lines[near + _U(_NEWER)]) << _COLUMNS))
         prefetch(stack.lines, _U(np.int64(stack.lines[near + _U(_OLDER)]) << _COLUMNS))
+        stack.lines[_U(where[_U(at)] << _COLUMNS) + _U(_LATER)] = far
     return far
 
 
@@ -282,7 +320,8 @@ def touch(index: Any, stack: Any) -> Any:
             m = _U(marked << _COLUMNS)
             lines[m + _U(_PLACE)] = k + 2
             s[_U(_MARKER + k)] = lines[m + _U(_NEWER)]
-            prefetch(lines, _U(np.int64(lines[m + _U(_NEWER)]) << _COLUMNS))
+            # The next ones one by one would each be waited for: what is told is some way on.
+            prefetch(lines, _U(np.int64(lines[m + _U(_LATER)]) << _COLUMNS))
     if found < 0:
         s[_LINES] += 1
         for k in range(first, LEVELS - 1):
@@ -338,7 +377,7 @@ def _use_all(lines: Any, sets: Any, trees: Any, ways: Any) -> None:
         touch_set(lines[i], False, sets, trees, lines[i] & (trees.shape[0] - 1), ways)
 
 
-def fill_sets(order: Ints, sets: Ints, trees: Ints) -> None:
+def fill_sets(order: Lines, sets: Ints, trees: Ints) -> None:
     """Leave in the sets what use leaves there, none written, given the lines by their last use (`by_use`)."""
     _use_all(order[: 4 * len(sets)][::-1], sets, trees, len(sets) // len(trees))
 

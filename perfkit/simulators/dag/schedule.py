@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.dag.doubts import CROWDED, CROWDED_UNKNOWN, EXTERNAL, MISSED, SURPRISES, UNSEEN_CALLS, Successors, doubts
+from perfkit.dag.doubts import (
+    CROWDED,
+    CROWDED_UNKNOWN,
+    EXTERNAL,
+    MISSED,
+    NARROW,
+    SURPRISES,
+    UNSEEN_CALLS,
+    Successors,
+    doubts,
+    full_early,
+)
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
@@ -21,6 +32,7 @@ from perfkit.simulators.dag.core import DagCore, parameter_names
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.reuse import (
     AHEAD,
+    PAGE,
     UNLIMITED,
     by_use,
     fill,
@@ -149,6 +161,7 @@ class DagScheduler:
             facts[EXTERNAL] = str(follow.executed(getattr(dag, "callers", {})))
         core = self.core
         facts[CROWDED if core.set_fill else CROWDED_UNKNOWN] = str(int(work.saved[layout.CROWDED]))
+        facts[NARROW] = str(work.hits_of_few_sets(found))
         each = core.misprediction_penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
         return replace(found, doubts=doubts(facts, found.instructions, found.cycles, *each))
 
@@ -285,7 +298,17 @@ class _Run:
         self.memory = tables.new_memory(self.settings, self.program, self.parameters, self.stack, words)
         if self.parameters[layout.WAYS]:
             fill_sets(order, self.memory.sets, self.memory.trees)
-        self.used = order[:0]
+        self.used = self.used[:0]
+        self.columns = np.bincount(order & PAGE - 1, minlength=PAGE)
+
+    def hits_of_few_sets(self, found: Schedule) -> int:
+        """Return how many accesses hit a level below L1 that the lines of the warming run only fit into by its size."""
+        if not self.parameters[layout.WAYS]:
+            return 0
+        early = full_early(self.columns, tables.capacities(self.settings, self.line_shift))
+        return sum(
+            found.n_nodes(level) for level, few in zip(("L1", "L2", "L3"), early, strict=True) if few and level != "L1"
+        )
 
     def warm_up(self, records: Any, length: int) -> None:
         for start, end in self._located(records, length):

@@ -93,7 +93,7 @@ def units(settings: DagScheduler, program: BlockProgram, line: int) -> layout.Un
         need=_by_shape(need),
         work=_by_shape(work),
         parts=parts,
-        owed=np.zeros(len(TYPES), dtype=np.int64),
+        owed=np.zeros(len(TYPES) + 1, dtype=np.int64),
         table=_unit_table(limited, wide, latency, _pairs_of_lanes(core, count, wide)),
         wide=np.append(wide, np.zeros(layout.NO_PORT + 1 - len(wide))).astype(np.uint8),
         latency=latency,
@@ -112,7 +112,8 @@ def longest_hold(units: layout.Units, program: BlockProgram) -> int:
     work = units.work.reshape(-1, 1 << layout.SHAPE_BITS)[:, : len(TYPES)].max(axis=0)
     longest = int(program.delay[program.op == DIVIDE].max(initial=0))
     work[TYPES.index("D")] += work[TYPES.index("D")] * longest // DIVISION
-    return int(np.where(limited, -(-work // units.parts[: len(TYPES)]), 1).max()) + 1
+    kept = int(np.where(limited, -(-work // units.parts[: len(TYPES)]), 1).max()) + 1
+    return max(kept, 2 * int(program.delay[program.op == HOLD].max(initial=0)))
 
 
 def _by_shape(values: Any) -> Any:
@@ -200,9 +201,10 @@ def operations(program: BlockProgram, word_bits: int) -> Any:
     unit = np.where(arithmetic, (kind << layout.KIND_BITS) + work, access) << layout.UNIT_BITS
     count = (program.shape.astype(np.int64) << layout.SHAPE_BITS) + np.where(arithmetic, kind, 0)
     words = np.maximum(program.shapes.prod(axis=1) >> word_bits, 1)[program.shape]
-    code[code == HOLD] = FORWARD
+    code[code == HOLD] = FORWARD  # from nowhere to nobody
     size = np.where(code == CALL, program.call, np.where(code == FORWARD, program.delay, words))
     size[arithmetic] = np.where(program.op == DIVIDE, program.delay, 0)[arithmetic]
+    size[program.divisions] = program.delay[program.op == HOLD]
     into = np.where(program.into < 0, layout.NOBODY, program.into)
     code[arithmetic] = ADD
     code[program.op == OTHER] = layout.OTHER

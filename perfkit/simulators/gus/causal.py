@@ -5,6 +5,10 @@ in the set of `dispatch`, sets need not be carried along: it is, if a chain of t
 of now back to it. So the hooks only record, for each of the last 2 W instructions, which constraints were tight, and
 every W / `SWEEPS` instructions follow them back and count those that twice the ROB have followed (W is no less).
 `gus_exact` carries the sets themselves: the oracle.
+
+Membership says nothing of time: a link of one cycle counts like a division, and an instruction that only retires behind
+the slow one counts, too. So the same constraints are followed a second time with the time that lies between each and
+the one before it, shared out evenly where several are tight: how long each instruction holds up the dispatch.
 """
 # ruff: noqa: ARG001 - every hook is called with all that any of them needs
 
@@ -22,6 +26,7 @@ D0, FE, D1, END, RET, WRITTEN, USED = range(7)
 MAX_USES = 25  # resources one instruction may use that are followed: port groups and lines moved
 NODES = 32  # a power of two of at least USED + MAX_USES
 SWEEPS = 16  # more of them ask oftener who constrains the dispatch
+PATHS = 2  # so many times in W instructions the time is followed back
 PARENTS = 14  # tight constraints kept of one result
 _U: Any = np.uint64
 
@@ -57,12 +62,16 @@ class Ring(NamedTuple):
     by: NDArray[np.int64]  # who set each entry of each table (a constraint, or -1)
     first: NDArray[np.int64]  # where each table begins in `by`
     line: NDArray[np.int64]  # (lines,) who fetched each line last
-    scalar: NDArray[np.int64]  # last store, next sweep, how old an instruction is when it is counted
+    scalar: NDArray[np.int64]  # last store, next sweep, how old an instruction is when it is counted, next path
     taints: NDArray[np.int64]  # (instructions,) the counts
+    time: NDArray[np.int64]  # (2 W, 4) ticks of dispatch, end, retirement and writing
+    until: NDArray[np.int64]  # (2 W, MAX_USES) ticks at which whoever came next found the resource free
+    share: NDArray[np.float64]  # (2 W, NODES) of the dispatch that is followed back, at each point that is marked
+    held: NDArray[np.float64]  # (instructions,) ticks by which each held up a dispatch
     record: Seen
 
 
-def ring(s: Any, queue: int, counts: NDArray[np.int64], view: Seen) -> Ring:
+def ring(s: Any, queue: int, counts: NDArray[np.int64], held: NDArray[np.float64], view: Seen) -> Ring:
     """Return an empty ring over the times of ``s`` that counts instructions when ``queue`` more have followed."""
     width = 1 << (queue - 1).bit_length()
     n = 2 * width
@@ -91,8 +100,12 @@ def ring(s: Any, queue: int, counts: NDArray[np.int64], view: Seen) -> Ring:
         np.full(by, -1, dtype=np.int64),
         first,
         zeros(0),
-        np.array([-1, queue + width // SWEEPS, queue], dtype=np.int64),
+        np.array([-1, queue + width // SWEEPS, queue, queue + width // PATHS], dtype=np.int64),
         counts,
+        zeros(n, 4),
+        zeros(n, MAX_USES),
+        np.zeros((n, NODES)),
+        held,
         view,
     )
 
@@ -173,6 +186,107 @@ def _sweep(r: Any, now: Any) -> None:  # pragma: no cover - compiled
             r.taints[_U(r.instruction[e])] += 1
 
 
+@inlined
+def _moment(r: Any, p: Any) -> Any:  # pragma: no cover - compiled
+    """Return the ticks of a constraint of an instruction that is still in the ring."""
+    e = _U((p // NODES) & (len(r.fe) - 1))
+    k = p & (NODES - 1)
+    if k >= USED:
+        return r.until[e, _U(k - USED)]
+    if k == END:
+        return r.time[e, 1]
+    if k == RET:
+        return r.time[e, 2]
+    if k == WRITTEN:
+        return r.time[e, 3]
+    return r.time[e, 0]
+
+
+@helper
+def _pass(r: Any, low: Any, lowest: Any, i: Any, t: Any, p: Any, share: Any) -> None:  # pragma: no cover - compiled
+    """Charge instruction i, whose point is at t, with the time since the constraint p, and go on there."""
+    if p < low * NODES:
+        return
+    e = _U((p // NODES) & (len(r.fe) - 1))
+    k = _U(p & (NODES - 1))
+    bit = np.uint32(1) << np.uint32(k)
+    if r.mark[e] & bit:
+        r.share[e, k] += share
+    else:
+        r.mark[e] |= bit
+        r.share[e, k] = share
+    if lowest < i <= lowest + len(r.fe) // (2 * PATHS):
+        time = t - _moment(r, p)
+        if time > 0:
+            r.held[_U(r.instruction[_U(i & (len(r.fe) - 1))])] += share * time
+
+
+@helper
+def _path(r: Any, now: Any) -> None:  # pragma: no cover - compiled
+    """Follow the tight constraints back from the dispatch of instruction ``now``, and charge whoever takes the time."""
+    mask = len(r.fe) - 1
+    low = now - mask
+    lowest = now - r.scalar[2] - len(r.fe) // (2 * PATHS)
+    r.mark[:] = 0
+    r.mark[_U(now & mask)] = np.uint32(1) << np.uint32(D1)
+    r.share[_U(now & mask), D1] = 1.0
+    for i in range(now, lowest, -1):
+        e = _U(i & mask)
+        if r.mark[e] == 0:
+            continue
+        own = i * NODES
+        if r.mark[e] & (1 << WRITTEN):
+            bits = r.written[e]
+            part = r.share[e, WRITTEN] / max(1, (bits & 1) + (bits >> 1 & 1) + (bits >> 2 & 1))
+            if bits & 1:
+                _pass(r, low, lowest, i, r.time[e, 3], r.before[e] * NODES + WRITTEN, part)
+            if bits & 2:
+                _pass(r, low, lowest, i, r.time[e, 3], own + RET, part)
+            if bits & 4:
+                _pass(r, low, lowest, i, r.time[e, 3], own + END, part)
+        if r.mark[e] & (1 << RET):
+            bits = r.ret[e]
+            part = r.share[e, RET] / max(1, (bits & 1) + (bits >> 1 & 1))
+            if bits & 1:
+                _pass(r, low, lowest, i, r.time[e, 2], own - NODES + RET, part)
+            if bits & 2:
+                _pass(r, low, lowest, i, r.time[e, 2], own + END, part)
+        if r.mark[e] & (1 << END):
+            count = r.end_n[e]
+            for k in range(count):
+                _pass(r, low, lowest, i, r.time[e, 1], r.end[e, _U(k)], r.share[e, END] / count)
+        if r.mark[e] >> USED:
+            for k in range(r.used_n[e] - 1, -1, -1):
+                if r.mark[e] & (1 << (USED + k)):
+                    p = r.used[e, _U(k)]
+                    if p < 0:  # it was idle
+                        p = own + D1
+                    _pass(r, low, lowest, i, r.until[e, _U(k)], p, r.share[e, _U(USED + k)])
+        for point in (D1, FE):
+            if r.mark[e] & (1 << point):
+                count = 0
+                if r.fe[e] & 1:
+                    count += 1
+                if r.fe[e] & 2:
+                    count += r.d0_n[e]
+                part = r.share[e, point] / max(1, count)
+                if r.fe[e] & 1:
+                    _pass(r, low, lowest, i, r.time[e, 0], own - NODES + FE, part)
+                if r.fe[e] & 2:
+                    for k in range(r.d0_n[e]):
+                        p = r.d0[e, _U(k)]
+                        # A mispredicted branch is charged with its penalty, and not what comes next.
+                        who = p // NODES if p & (NODES - 1) == END else i
+                        _pass(r, low, lowest, who, r.time[e, 0], p, part)
+
+
+@inlined
+def _free(r: Any, who: Any, v: Any, n: Any) -> None:  # pragma: no cover - compiled
+    """Note when a use was over, for whoever comes next."""
+    if who >= 0 and who & (NODES - 1) >= USED and n - who // NODES < len(r.fe):
+        r.until[_U((who // NODES) & (len(r.fe) - 1)), _U((who & (NODES - 1)) - USED)] = v
+
+
 @implements(to.begin, Ring)
 def _begin(taint: Any, n: Any, i: Any) -> Any:  # pragma: no cover - compiled
     e = _U(n & (len(taint.fe) - 1))
@@ -193,6 +307,7 @@ def _constrain(  # pragma: no cover - compiled
         who = taint.line[_U(k)]
     else:
         who = taint.by[_U(taint.first[kind] + k)]
+        _free(taint, who, v, n)
     if v > t:
         count = 0
     if who >= 0 and count < PARENTS:
@@ -210,6 +325,7 @@ def _use(taint: Any, kind: Any, k: Any, uses: Any, v: Any, disp: Any, n: Any) ->
         return uses
     place = _U(taint.first[kind] + k)
     taint.used[_U(n & (len(taint.fe) - 1)), _U(uses)] = taint.by[place] if v >= disp else -1
+    _free(taint, taint.by[place], v, n)
     taint.by[place] = n * NODES + USED + uses
     return uses + 1
 
@@ -292,6 +408,7 @@ def _write(taint: Any, written: Any, ret: Any, arrived: Any, n: Any) -> Any:  # 
     e = _U(n & (len(taint.fe) - 1))
     latest = max(written, ret, arrived)
     taint.written[e] = (written == latest) * 1 + (ret == latest) * 2 + (arrived == latest) * 4
+    taint.time[e, 3] = latest
     taint.before[e] = taint.scalar[0]
     taint.scalar[0] = n
 
@@ -333,6 +450,13 @@ def _finish(  # pragma: no cover - compiled
         for q in range(taint.end_n[e]):
             if taint.end[e, _U(q)] // NODES != n:
                 view.parent[k] = taint.end[e, _U(q)] // NODES
+    e = _U(n & (len(taint.fe) - 1))
+    taint.time[e, 0] = disp
+    taint.time[e, 1] = end
+    taint.time[e, 2] = ret
+    if n + 1 == taint.scalar[3]:
+        _path(taint, n)
+        taint.scalar[3] += len(taint.fe) // (2 * PATHS)
     if n + 1 == taint.scalar[1]:
         _sweep(taint, n)
         taint.scalar[1] += len(taint.fe) // (2 * SWEEPS)

@@ -2,6 +2,9 @@
 
 An instruction that was dispatched long ago (twice the ROB) and is still in the taint set of `dispatch` delayed what is
 dispatched now: each time that happens counts for its static instruction. Shares are of all such counts and sum to one.
+
+That is the paper's definition. It counts a chain's instructions alike, whatever their latency. `Causality.held` says
+how much of the time each of them takes: the constraints are the same, followed back with the time between them.
 """
 
 from dataclasses import dataclass, replace
@@ -34,8 +37,9 @@ class Causality(Tabled):
     Attributes
     ----------
     table : DataFrame
-        One row per static instruction, in the order of the code: pc, function, text, executions, and count: how often
-        an execution of it was found to constrain a dispatch much later.
+        One row per static instruction, in the order of the code: pc, function, text, executions, count: how often
+        an execution of it was found to constrain a dispatch much later, and held: its share of the time that lies
+        between the constraints that were followed back (NaN of the exact method).
     core : str
         Name of the core.
     cycles : float
@@ -67,23 +71,34 @@ class Causality(Tabled):
         total = self.counts.sum()
         return self.counts / total if total else np.zeros(len(self.counts))
 
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per static instruction, the most responsible first.
+    @property
+    def held(self) -> NDArray[np.float64]:
+        """Each instruction's share of the time for which the dispatch was held up; they sum to one.
 
-        Columns: pc, function, text, executions, count, share (simulated).
+        An instruction has what passes between what it waits for and its own result, use or retirement: of a chain, its
+        latency. Where the trace is too short for that, and of the exact method, the `shares`.
         """
-        return self.table.assign(share=self.shares).sort_values("share", ascending=False, kind="stable")
+        found = self.table["held"].to_numpy(dtype=np.float64)
+        return found if found.sum() > 0 else self.shares
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per static instruction, the one first that holds up the dispatch longest.
+
+        Columns: pc, function, text, executions, count, share (of the counts), held (share of the time; simulated).
+        """
+        table = self.table.assign(held=self.held, share=self.shares)
+        return table.sort_values(["held", "share"], ascending=False, kind="stable")
 
     def summary(self) -> str:
         """Say which instructions are responsible for the time."""
         table = self.to_frame()
-        table = table[table["share"] > 0]
+        table = table[(table["share"] > 0) | (table["held"] > 0)]
         run = f"{self.cycles:,.0f} cycles on {self.core} (simulated; {self.method} method)"
         if table.empty:
             return f"no instruction constrains a dispatch two reorder buffers later; {run}"
         lines = [f"{len(table)} of {len(self.table)} instructions are responsible for {run}"]
         top = table.head(4)
-        lines += [f"{share:.0%}  {pc:#x}  {text}" for share, pc, text in top[["share", "pc", "text"]].to_numpy()]
+        lines += [f"{held:.0%}  {pc:#x}  {text}" for held, pc, text in top[["held", "pc", "text"]].to_numpy()]
         return "\n".join(lines)
 
     def plot(self, ax: "Axes | None" = None, top: int = 12) -> "Axes":
@@ -156,11 +171,12 @@ def causality(gus: "Gus", trace: Trace, *, exact: bool = False, progress: Progre
     pd = of_extra("pandas")
 
     counts = np.zeros(trace.code.instruction_count, dtype=np.int64)
+    held = np.zeros(trace.code.instruction_count)
     rob = int(gus.core.resource("rob").value)
     if exact:
         ticks = _exact(gus, trace, counts, rob, progress)
     else:
-        ticks = _fast(gus, trace, counts, fast.seen(-1, 0), progress)
+        ticks = _fast(gus, trace, counts, held, fast.seen(-1, 0), progress)
     code = trace.code
     table = pd.DataFrame(
         {
@@ -169,6 +185,7 @@ def causality(gus: "Gus", trace: Trace, *, exact: bool = False, progress: Progre
             "text": list(code.text),
             "executions": trace.instruction_counts(),
             "count": counts,
+            "held": np.full(len(held), np.nan) if exact else held / max(held.sum(), 1.0),
         }
     )
     return Causality(table, gus.core.name, ticks / timing.TICKS, "exact" if exact else "fast")
@@ -186,7 +203,8 @@ def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> InstructionSch
     view = fast.seen(first, count)
     # Caches and predictor are as warm as the whole trace makes them, whatever part of it is looked at.
     memory = gus.memory(trace, gus.program(trace))
-    _fast(gus, part, np.zeros(part.code.instruction_count, dtype=np.int64), view, None, memory)
+    none = np.zeros(part.code.instruction_count, dtype=np.int64)
+    _fast(gus, part, none, none.astype(np.float64), view, None, memory)
     found = np.flatnonzero(view.instruction >= 0)
     text = trace.code.text
     return InstructionSchedule(
@@ -207,12 +225,13 @@ def _fast(
     gus: "Gus",
     trace: Trace,
     counts: NDArray[np.int64],
+    held: NDArray[np.float64],
     view: fast.Seen,
     progress: Progress | None,
     memory: MemoryPass | None = None,
 ) -> int:
     def begin(now: timing.State) -> fast.Ring:
-        return fast.ring(now, 2 * int(gus.core.resource("rob").value), counts, view)
+        return fast.ring(now, 2 * int(gus.core.resource("rob").value), counts, held, view)
 
     def grow(ring: fast.Ring, lines: int) -> fast.Ring:
         return ring._replace(line=_longer(ring.line, lines))

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -703,6 +704,17 @@ def test_marks_of_threads_beside_each_other_fail_the_row(body, works):
         assert "PK_BEGIN and PK_END of several threads lie among each other" in message
 
 
+def test_marks_hold_in_either_syntax_of_assembly():
+    """With -masm=intel each mark wrote over the first word of what the thread's library keeps."""
+    kernel = "#include <pthread.h>\nstatic pthread_t me;\nPK_SETUP { me = pthread_self(); }\n"
+    kernel += "PK_REGION { PK_BEGIN; " + TURNS + ' PK_END; PK_REPORT("same", pthread_equal(me, pthread_self())); }'
+    for compiler in ("gcc", "clang") if shutil.which("clang") else ("gcc",):
+        (message,), table = messages(kernel, flags=["-O2 -masm=intel"], compilers=[compiler])
+        assert not message, compiler
+        assert table["same"].tolist() == [1]
+        assert 500 < table["cycles"].iloc[0] < 200_000
+
+
 @pytest.mark.parametrize(("join", "works"), [("", False), ("pthread_join(t[i], 0);", True)])
 def test_threads_of_a_program_share_one_pair_of_marks(join, works):
     if len(os.sched_getaffinity(0)) < 2:
@@ -724,7 +736,15 @@ def test_threads_of_a_program_share_one_pair_of_marks(join, works):
 def test_one_execution_reports_a_name_once():
     """The last of two values stood in the table, without a word."""
     (message,), _ = messages('PK_REGION { PK_REPORT("moved", 1); PK_REPORT("moved", 2); }')
-    assert message == "PK_REPORT of 'moved': one execution reports it twice, with two values: name them differently"
+    twice = "PK_REPORT of 'moved': it is reported twice, with two values: name them differently"
+    assert message == twice
+    for kernel in (
+        'PK_SETUP { PK_REPORT("moved", 1); } PK_REGION { PK_REPORT("moved", 2); }',
+        'PK_TEARDOWN { PK_REPORT("moved", 1); } PK_REGION { PK_REPORT("moved", 2); }',
+        'PK_TEARDOWN { PK_REPORT("moved", 1); PK_REPORT("moved", 2); } PK_REGION { }',
+    ):
+        (message,), _ = messages(kernel, steps=3)
+        assert message == twice, kernel
     for body in ('PK_REPORT("moved", 5); PK_REPORT("moved", 5);', 'PK_REPORT("moved", step < 1e9 ? 5 : 6);'):
         for steps in (None, 1, 40):
             (message,), table = messages("PK_REGION { " + body + " }", steps=steps)

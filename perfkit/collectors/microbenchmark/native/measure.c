@@ -297,9 +297,11 @@ static windows_of any, steady, quiet;
 static int windows_of_run(const timed *what, pk_context *pk, window *last, const char **fault) {
     int tried = 0, most = 4 * what->windows;
     any.n = steady.n = quiet.n = 0;
-    while (quiet.n < what->windows && tried < most) {
+    /* What lies around what is timed counts as well, of a program all that its process takes. */
+    double begun = (double)nanoseconds(), began = begun, now = begun;
+    while (quiet.n < what->windows && tried < most && (!tried || now - begun + (now - began) <= LONGEST_RUN)) {
         window one = {0};
-        uint64_t begun = nanoseconds();
+        began = now;
         if (what->program) {
             *fault = program_window_of(what->program, what->counter, &one);
         } else {
@@ -313,28 +315,28 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
                                          "timed; where the whole region is, leave them out (#if)";
         if (**fault) return tried;
         tried++;
-        double whole = one.ns * (double)pk->steps, all = (double)(nanoseconds() - begun);
         /* Over milliseconds the clock rate changes and neighbours come and go: such a window is not timed again. */
-        if (whole > 2e6) most = what->windows;
-        /* What lies around what is timed, of a program all that its process takes, counts as well. */
-        if (all * most > LONGEST_RUN && all > 2e6) most = LONGEST_RUN / all < 1 ? 1 : (int)(LONGEST_RUN / all);
+        if (one.ns * (double)pk->steps > 2e6) most = what->windows;
         *last = one;
         take(&any, &one);
         if (one.steady) {
             take(&steady, &one);
             if (is_quiet(one.level)) take(&quiet, &one);
         }
+        now = (double)nanoseconds();
     }
     return tried;
 }
-/* Of a name that one execution reports twice, with two values, a row would keep one: which is no one's choice. */
-static const char *twice_reported(const pk_context *pk) {
-    if (*pk->lost) return NULL; /* names that were cut may be alike: that is told instead */
+/* Of a name that is reported twice, with two values, a row would keep one: which is no one's choice. */
+static int twice_reported(const pk_context *pk) {
+    if (*pk->lost) return 0; /* names that were cut may be alike: that is told instead */
     for (int i = 0; i < pk->reports && i < PK_REPORTS; i++)
         for (int j = 0; j < i; j++)
-            if (!strcmp(pk->report[i].name, pk->report[j].name) && memcmp(&pk->report[i].value, &pk->report[j].value, sizeof(double)))
-                return pk->report[i].name;
-    return NULL;
+            if (!strcmp(pk->report[i].name, pk->report[j].name) && memcmp(&pk->report[i].value, &pk->report[j].value, sizeof(double))) {
+                fprintf(answers, "error PK_REPORT of '%s': it is reported twice, with two values: name them differently\n", pk->report[i].name);
+                return 1;
+            }
+    return 0;
 }
 /* Keep one report of each name, as its last execution made it. */
 static void merge_reports(pk_context *pk) {
@@ -406,11 +408,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     else {
         pk.reports = pk.kept;
         once(run, own_flush, &pk, 0, cold, -1, &one);
-        const char *name = twice_reported(&pk);
-        if (name) {
-            fprintf(answers, "error PK_REPORT of '%s': one execution reports it twice, with two values: name them differently\n", name);
-            goto close;
-        }
+        if (twice_reported(&pk)) goto close;
         pk.steps = steps > 0 ? steps : 1;
         if (pk.steps > 1) once(run, own_flush, &pk, 0, cold, -1, &one); /* tells whether the region has marks */
         while (steps <= 0) { /* as many executions as fill a short window: long windows catch interrupts and frequency changes */
@@ -440,6 +438,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     double again = sentinel();
     merge_reports(&pk);
     if (!program && teardown) teardown(&pk);
+    if (twice_reported(&pk)) goto close;
     if (*pk.lost) {
         fprintf(answers, "error PK_REPORT: %s...: a row holds %d reports of at most %d letters each\n", pk.lost, PK_REPORTS, PK_REPORT_NAME - 1);
         goto close;

@@ -75,7 +75,7 @@ static inline uint64_t pk_now(void) {
 }
 static inline const void *pk_this_thread(void) { /* the first word of a thread's own data is its address */
     const void *it;
-    __asm__ volatile("mov %%fs:0, %0" : "=r"(it));
+    __asm__ volatile("mov{q %%fs:0, %0| %0, QWORD PTR fs:0}" : "=r"(it)); /* in either syntax: kernels may have -masm=intel */
     return it;
 }
 /* Stays in the object where the compiler drops the code around it, and linkers what nothing uses (--gc-sections): a mark
