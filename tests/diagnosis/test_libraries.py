@@ -563,7 +563,7 @@ int main(void) {
     double s = 0;
     for (int r = 0; r < 200; r++) {
         s += walk(small, 2000) + work(small, 2000);
-        if (r % 50 == 49) s += walk(ring, 300000) + work(ring, 300000);
+        if (r % 50 == 49) s += walk(ring, 800000) + work(ring, 800000);
     }
     printf("%g\n", s);
     return 0;

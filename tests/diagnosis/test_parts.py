@@ -580,10 +580,10 @@ def test_runs_that_disagree_make_the_verdict_uncertain():
         assert "something else runs on this machine" in torn.doubt
         assert "do not rely on this" not in torn.report()
         assert "BEWARE" not in torn.report()
-        assert opinions(torn, None)[-1].says.startswith("uncertain")
+        assert opinions(torn, None)[-1].says.startswith("none firmly")
     agreed = dataclasses.replace(found, measured=Measured(cycles, 3 * cycles, 5, 1, 1.1 * cycles))
     assert not agreed.doubt
-    assert not opinions(agreed, None)[-1].says.startswith("uncertain")
+    assert not opinions(agreed, None)[-1].says.startswith("none firmly")
 
 
 def test_a_program_that_waits_for_a_processor_makes_the_verdict_uncertain():
