@@ -158,7 +158,7 @@ def test_ctrl_c_at_any_moment_is_quiet():
     """Real signals, from when perfkit's own code has begun; before that, it is Python's start that they meet.
 
     Pressed again where the first one is forgotten, as a person does: a library's C code that calls Python may clear
-    whatever is raised there (once in some hundred runs).
+    whatever is raised there (seen once in many runs).
     """
     listen = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{listen}; from perfkit.cli import main; print(flush=True); main()"
