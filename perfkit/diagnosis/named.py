@@ -7,7 +7,7 @@ from pathlib import Path
 from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, shown
 from perfkit.collectors.profile.sampled import Target, opened
 from perfkit.collectors.tracer.demangle import by_ending, forms, matching, parted
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.elf import MOVED, ElfFile
 from perfkit.diagnosis.words import brief
 from perfkit.errors import DataError
 from perfkit.names import listed
@@ -45,7 +45,7 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
         names |= {form: text for text in elf.demangled.values() for form in forms(text)}
         names |= {symbol: symbol for symbol in elf.functions if symbol not in elf.demangled}
     # Nothing is called so: what a person means without its classes or modules, first among what ran.
-    mine = [each for each in seen if not each.is_system and not each.symbol.endswith(".cold")]
+    mine = [each for each in seen if not each.is_system and not MOVED.search(each.symbol)]
     texts = {str(at): ElfFile(each.path).demangled.get(each.symbol, "") for at, each in enumerate(mine)}
     texts = {at: text.partition(" [clone ")[0] for at, text in texts.items()}
     for libraries in (False, True):
@@ -115,7 +115,7 @@ def _family(name: str, elf: ElfFile) -> list[str]:
     """Return the clones and parts (``f.constprop.0``, ``f._omp_fn.0``) of a function that is not there itself."""
     plain = [symbol for symbol in elf.functions if _parent(symbol) == name]
     clones = {s: text.partition(" [clone ")[0] for s, text in elf.demangled.items() if " [clone " in text}
-    return [s for s in (plain or matching(name, clones)) if not s.endswith(".cold")]
+    return [s for s in (plain or matching(name, clones)) if not MOVED.search(s)]
 
 
 def _in(library: str, path: str) -> bool:

@@ -1282,8 +1282,8 @@ def _waits(found: Profile) -> float:
 def _idle(found: Profile | None, timed: list[CallTimes]) -> str:
     """Say that the run does nothing for much of its time; "" where it hardly does, and where other threads work."""
     idle = timed[0].idle if timed else 0.0
-    by_perf = found is not None and found.method.startswith(PERF)
-    if idle < _IDLE or (found is not None and by_perf and found.total / RATE > (1 - _IDLE) * found.seconds):
+    works = found.total / RATE / found.seconds if found is not None and found.method.startswith(PERF) else 0.0
+    if idle < _IDLE or works > 1 - _IDLE:
         return ""
     return (
         f"For {idle:.0%} of its time the run does nothing: it sleeps, or waits for input, output, the network or "

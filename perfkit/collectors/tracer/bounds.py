@@ -74,7 +74,7 @@ def misses(trace: Trace, arrays: Sequence[Placed]) -> list[str]:
             else:
                 far = _reached(np.maximum(last - begins - widths, 0), last - begins, array.before)
             if far:
-                found.append(f"{far:,} bytes {where} of argument {array.number} (an array of {array.size:,} bytes)")
+                found.append(_told(far, where, array))
     return found
 
 
@@ -91,7 +91,10 @@ def missed_by(address: int, arrays: Sequence[Placed]) -> str:
     ]
     if not near:
         return ""
-    far, where, array = min(near, key=lambda row: row[0])
+    return _told(*min(near, key=lambda row: row[0]))
+
+
+def _told(far: int, where: str, array: Placed) -> str:
     return f"{far:,} bytes {where} of argument {array.number} (an array of {array.size:,} bytes)"
 
 

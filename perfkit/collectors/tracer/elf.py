@@ -15,10 +15,11 @@ from pathlib import Path
 from perfkit.collectors.tracer.demangle import by_ending, demangled, forms, matching, parted
 from perfkit.errors import DataError, FormatError
 
+MOVED = re.compile(r"\.cold(\.\d+)?$")
+"""How the symbol of a part ends that the compiler moved away from its function."""
 # How compilers mark a variant of a function that stands in its place: gcc's symbols, and c++filt's words for them.
 _CLONE = re.compile(r"(?<=.)(?:\.(?:isra|constprop)\.\d+)+$|(?: \[clone \.(?:isra|constprop)\.\d+\])+$")
 # Functions that the compiler and its libraries bring along.
-_MOVED = re.compile(r"\.cold(\.\d+)?$")  # a part that the compiler moved away
 _NOT_OWN = re.compile(r"_|(?:\S+ )?(?:std|__gnu_cxx)::|(?:de)?register_tm_clones$|frame_dummy$")
 # What compilers call the bodies of a function's parallel loops, and its tasks.
 BODIES = ("._omp_fn.", ".omp_outlined", ".omp_task_entry")
@@ -403,7 +404,7 @@ class ElfFile:
         Nothing calls ``f.cold`` by itself: it is code of ``f`` that lies elsewhere. (gcc 8 and clang number it.)
         """
         found = self.holds(address)
-        return found and self.functions.get(_MOVED.sub("", found.name), found)
+        return found and self.functions.get(MOVED.sub("", found.name), found)
 
     def code(self, address: int, size: int) -> bytes:
         """Return bytes of the file by their address (before relocation); fewer where it holds no more."""
