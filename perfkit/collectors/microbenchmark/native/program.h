@@ -73,27 +73,6 @@ static int ready_window(void) {
     if (shared == MAP_FAILED) shared = NULL;
     return shared != NULL;
 }
-/* Cycles and nanoseconds that a pair of marks takes beside what it encloses: here a known chain. */
-static double program_cycles, program_ns;
-static void calibrate_program(void) {
-    static double cycles[CHAINS_KNOWN], ns[CHAINS_KNOWN];
-    double rate = 1;
-    int n = 0;
-    for (int i = 0; i < CHAINS_KNOWN; i++) {
-        memset(shared, 0, sizeof *shared);
-        shared->steady = 1;
-        before_known(i);
-        pk_start();
-        known_chain();
-        pk_stop();
-        if (!shared->steady || !is_quiet(shared->level)) continue;
-        cycles[n] = shared->cycles, ns[n++] = shared->ns, rate = shared->rate;
-    }
-    if (n < CHAINS_KNOWN / 20) return; /* a busy neighbour: the next request looks again */
-    program_cycles = about_tenth(cycles, n, grain_of(1) * rate) - KNOWN * link_cycles;
-    program_ns = about_tenth(ns, n, grain_of(1) * tick_ns) - KNOWN * link_cycles / rate * tick_ns;
-}
-
 /* Returns "" or what went wrong. */
 static const char *program_once(int (*program)(char **), int counted, program_window *out) {
     static char fault[240];
