@@ -17,9 +17,10 @@ class Code(IntEnum):
 
 _VECTOR = re.compile(r"%([xyz]?mm\d|st\b)")
 _PLAIN = re.compile(
-    r"(mov(zx|sx|z|s|abs)?|add|sub|adc|sbb|inc|dec|neg|not|and|or|xor|test|cmp|imul|mul|i?div|sh[lr]d?|sal|sar|ro[lr]"
+    r"(mov(abs)?|add|sub|adc|sbb|inc|dec|neg|not|and|or|xor|test|cmp|imul|mul|i?div|sh[lr]d?|sal|sar|ro[lr]"
     r"|s[ah][lr]x|shlx|rorx|andn|bls\w|bextr|bzhi|pdep|pext|mulx|lea|push|pop|popcnt|[lt]zcnt|bs[fr]|bts?|bswap|crc32)"
-    r"[bwlq]{0,2}|c[wl]t[dl]|cltq|cq?tq?o|cltd|cqto|cmov\w+|set\w+|j\w+|nop\w*|prefetch\w+|endbr64|ret\w?|leave|rdtsc|lfence"
+    r"[bwlq]{0,2}|mov[sz][bwlq]{2}|c[wl]t[dl]|cltq|cq?tq?o|cltd|cqto|cmov\w+|set\w+|j\w+|nop\w*|prefetch\w+|endbr64|ret\w?|leave"
+    r"|rdtsc|lfence"
 )
 
 
@@ -35,7 +36,7 @@ def kind_of_code(functions: Sequence[Sequence[Disassembled]], marks: bool) -> Co
 
 
 def _between_marks(functions: Sequence[Sequence[Disassembled]]) -> list[Disassembled]:
-    """Return what lies from the first to the last reading of the clock, if that is one stretch of code; else nothing."""
+    """Return what lies from the first to the last reading of the clock, or nothing if it is no one stretch."""
     marked = [one for one in functions if any(line.mnemonic == "rdtsc" for line in one)]
     if len(marked) != 1:
         return []

@@ -588,7 +588,10 @@ def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: in
 def build_harness(folder: Path) -> Path:
     """Compile the measuring process once into `folder`; raises UnavailableError without a C compiler."""
     host = Path(toolchain.__file__).parent
-    sources = [*(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "kinds.h", "perfkit.h")), host / "clock_step.h"]
+    sources = [
+        *(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "kinds.h", "perfkit.h")),
+        host / "clock_step.h",
+    ]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     program = folder / f"measure-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     if program.exists():

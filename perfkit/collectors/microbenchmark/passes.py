@@ -256,9 +256,10 @@ def _row(
     message = "; ".join(filter(None, (built.message, _short(grain, steps * figures["cycles"]), vague, whole)))
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
-        one, key, status="ok", message=message, settled=said.settled and not vague, attempts=len(timing), passes=agreeing,
-        steps=steps, spread=said.spread, low=low, high=high,
-        cycles_low=cycles_low, cycles_high=cycles_high, cycles_error=max(below, above), cycles_apart=_mean(apart),
+        one, key, status="ok", message=message, settled=said.settled and not vague, attempts=len(timing),
+        passes=agreeing, steps=steps, spread=said.spread, low=low, high=high,
+        cycles_low=cycles_low, cycles_high=cycles_high, cycles_error=max(below, above),
+        cycles_apart=_mean(apart),
         quiet=sum(run.quiet for run in runs) / tried if tried else math.nan,
         **figures, events=counts, reports=chosen[-1]["reports"], static=built.static, experiments=list(experiments),
     )  # fmt: skip

@@ -316,7 +316,7 @@ int main(void) {
     known = table.dropna(subset="cycles_low")
     assert (known["cycles_low"] <= link * known["N"]).all()
     assert (link * known["N"] <= known["cycles_high"]).all()
-    stepped = table["cycles_error"] > 0  # no host's counter must have steps
+    stepped = table["cycles_error"] > 20  # beside what marks take; no host's counter must have steps
     told = table["message"].str.contains("a window is shorter than 50 steps of this host's time stamp counter")
     assert told.tolist() == (stepped & (table["N"] < 5000)).tolist()
 
