@@ -32,6 +32,9 @@ from perfkit.study.study import RESERVED, Configuration, Study, fill, mangled
 
 _QUIET = 1.06  # of the quietest probe: as in clock.h
 _FEW_STEPS = 50  # of the counter: one is the tolerance of 2 % of so many
+_LONG_WINDOW = (
+    1e6  # nanoseconds: as in measure.c; a shorter one may have lasted so long because something interrupted it
+)
 _SENTINEL = 0.02  # by how much the cycles of what takes one may be off
 Task = tuple[Configuration, str]
 Note = Callable[[str, dict[str, Any]], None]
@@ -180,6 +183,7 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "sentinel": got.sentinel if math.isfinite(got.sentinel) else None,
         "grain": asdict(got.grain) if got.grain is not None else None,
         "bias": _nullable(asdict(got.bias)) if got.bias is not None else None,
+        "lost": got.lost,
         "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
     }  # fmt: skip
@@ -250,10 +254,15 @@ def _row(
     grain = chosen[0].get("grain")
     steps = int(chosen[0]["steps"])
     below, above = _errors(study, chosen, figures["cycles"], steps)
-    ends = [max(end + moved, 0.0) for end, moved in zip(ends, _moved(study, figures, below, above), strict=True)]
+    lost = max(float(one.get("lost", 0.0)) for one in chosen) if figures["ns"] * steps > _LONG_WINDOW else 0.0
+    told = _INTERRUPTED.format(lost) if lost else ""
+    ends = [
+        max(end + moved, 0.0)
+        for end, moved in zip(ends, _moved(study, figures, below + lost * figures["cycles"], above), strict=True)
+    ]
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
-    message = "; ".join(filter(None, (built.message, _short(grain, steps * figures["cycles"]), vague, whole)))
+    message = "; ".join(filter(None, (built.message, _short(grain, steps * figures["cycles"]), vague, told, whole)))
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
         one, key, status="ok", message=message, settled=said.settled and not vague, attempts=len(timing),
@@ -293,6 +302,10 @@ def _moved(study: Study, figures: Mapping[str, float], below: float, above: floa
     return [-below * rate - own, above * rate + own, -below - clock, above + clock]
 
 
+_INTERRUPTED = (
+    "interrupts meet each of so long windows and count as their time: they, and short waits for the processor, took up "
+    "to {:.2%}, by which the interval reaches further down"
+)
 _VAGUE = (
     "the figure is no longer than the interval that readings of the clock leave open (cycles_low, cycles_high), "
     "which is not settled: repeat the work between them"

@@ -123,6 +123,8 @@ class Experiment:
         The steps of the counter, where the windows are few of these long.
     bias : Bias, optional
         What the readings around what is timed leave open.
+    lost : float
+        The share of the time that interrupts took, where windows are so long that some meet each.
     """
 
     steps: int
@@ -132,6 +134,7 @@ class Experiment:
     apart: float | None = math.nan
     grain: Grain | None = None
     bias: Bias | None = None
+    lost: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -298,6 +301,7 @@ class MeasuringProcess:
         apart: float | None = math.nan
         grain: Grain | None = None
         bias: Bias | None = None
+        lost = 0.0
         while True:
             line = self._line(deadline)
             if line is None:
@@ -316,12 +320,14 @@ class MeasuringProcess:
                     grain = Grain(float(words[1]), float(words[2]), words[3] == "1")
                 elif words[0] == "bias" and steps and len(words) == 4:
                     bias = Bias(*map(float, words[1:]))
+                elif words[0] == "lost" and steps and len(words) == 2:
+                    lost = float(words[1])
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])
                     self.level = min(level, self.level) if self.level > 0 else level
                 elif words == ["end", request.variant] and len(runs) == request.repetitions:
                     _check(reports)
-                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain, bias)
+                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain, bias, lost)
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
                 elif words[0] == "error":

@@ -9,6 +9,7 @@
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
+              "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
               region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
    How a window is timed in cycles, and which windows count: clock.h and docs/studies.md. */
@@ -67,6 +68,37 @@ static double grain_of(double readings) {
     return clock_step > 2 ? (1.05 * clock_step + 1) * root : 0;
 }
 
+/* Nanoseconds for which this thread was ready and others had the processor: what a window of that is worth no clock tells,
+   beyond a small share. Where the system does not say, how often that happened, each as if it were long. */
+#define WAITED 0.002
+static double waited(void) {
+    double ran, waiting = -1;
+    FILE *file = fopen("/proc/thread-self/schedstat", "r");
+    if (file) {
+        if (fscanf(file, "%lf %lf", &ran, &waiting) != 2) waiting = -1;
+        fclose(file);
+    }
+    struct rusage used;
+    return waiting >= 0 ? waiting : getrusage(RUSAGE_SELF, &used) ? 0 : 1e12 * (double)used.ru_nivcsw;
+}
+/* Interrupts meet every window that is long, and count as its time: the share that they take of a loop that does nothing else
+   than look for them. What takes longer than they do is another program. */
+#define LONG_WINDOW 1e6 /* nanoseconds */
+#define LOOKED_FOR 2e6
+#define INTERRUPTED 200.0
+#define SWITCHED 2e5
+static double lost_ns, watched_ns;
+static void watch_interrupts(void) {
+    double lost = 0, watched = 0;
+    for (uint64_t before = ticks_before(), begun = nanoseconds(); nanoseconds() - begun < LOOKED_FOR;) {
+        uint64_t now = ticks_before();
+        double gap = (double)(now - before) * tick_ns;
+        if (gap < SWITCHED) watched += gap, lost += gap > INTERRUPTED ? gap : 0;
+        before = now;
+    }
+    lost_ns += lost, watched_ns += watched;
+}
+
 #include "kinds.h"
 #include "program.h"
 
@@ -75,7 +107,7 @@ static double grain_of(double readings) {
 #define LONGEST_RUN 1e9 /* nanoseconds: a run whose windows take long has fewer of them */
 
 typedef void (*variant_function)(pk_context *);
-typedef struct { double tsc, ns, cycles, event, level, rate, grain, pairs; int steady, quiet, unpaired, unreached, mixed, is_short; } window;
+typedef struct { double tsc, ns, cycles, event, level, rate, grain, pairs; int steady, quiet, alone, unpaired, unreached, mixed, is_short; } window;
 
 static void flush(variant_function own, pk_context *pk) {
     if (own)
@@ -118,6 +150,8 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     pk->begins = pk->marked = 0;
     pk->begun = 0;
     pk->mixed = 0;
+    static uint64_t last_ns; /* a window that is short hardly ever has to wait, and is not worth the question */
+    double waiting = last_ns > SWITCHED ? waited() : -1;
     mark before = mark_before();
     double count = counter >= 0 ? event_begins(counter) : 0;
     uint64_t begin_ns = nanoseconds(), begin = ticks_before();
@@ -126,6 +160,8 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     __asm__ volatile("cld" : : : "cc"); /* a region of assembly may have set the direction of strings */
     out->event = counter >= 0 ? event_ends(counter, count) / (double)steps : 0.0 / 0.0;
     mark after = mark_after();
+    out->alone = waiting < 0 || waited() - waiting <= WAITED * (double)took_ns;
+    last_ns = took_ns;
     out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
     out->unreached = has_marks && !pk->marked;
     out->mixed = pk->mixed;
@@ -242,7 +278,7 @@ static const char *program_window_of(int (*program)(char **), int counter, windo
     out->tsc = one.ticks - one.pairs * added / rate;
     out->ns = one.ns - one.pairs * (ways[PROGRAM].ns + (more == more ? more / rate * tick_ns : 0));
     out->cycles = one.cycles - one.pairs * added;
-    out->pairs = one.pairs;
+    out->pairs = one.pairs, out->alone = one.waited <= WAITED * one.ns;
     out->level = one.level, out->steady = one.steady, out->grain = grain_of(one.pairs), out->is_short = 1;
     out->rate = one.ticks > 0 ? one.cycles / one.ticks : one.rate;
     out->event = counter >= 0 ? one.event : 0.0 / 0.0;
@@ -339,8 +375,9 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
         take(&any, &one);
         if (one.steady) {
             take(&steady, &one);
-            if (is_quiet(one.level)) take(&quiet, &one);
+            if (is_quiet(one.level) && one.alone) take(&quiet, &one);
         }
+        if (one.ns * (double)pk->steps > LONG_WINDOW) watch_interrupts();
         now = (double)nanoseconds();
     }
     return tried;
@@ -450,6 +487,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     exact = 1;
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
+    lost_ns = watched_ns = 0;
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
         int tried = windows_of_run(&what, &pk, &one, &fault);
@@ -460,6 +498,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
     }
     answer_bias(at, &one, pk.steps);
+    if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
     if (counter < 0) answer_apart(&what, &pk, fences);
