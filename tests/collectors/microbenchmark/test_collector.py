@@ -467,7 +467,7 @@ def test_intervals_of_long_chains_hold_what_they_take(program):
 
 @pytest.mark.parametrize("program", [False, True])
 def test_intervals_of_windows_that_interrupts_meet_reach_down_to_the_truth(program):
-    """Programs of 30 to 120 ms read 0.3 to 0.8 % high, and some intervals lay above the truth: interrupts were theirs."""
+    """Programs of 30 to 120 ms read 0.3 to 0.8 % high, and some intervals lay above the truth: interrupts count."""
     body = """ unsigned a = 3, b = 5; unsigned long n = N;
         __asm__ volatile("1:\\n\\t.rept 300\\n\\tadd %1, %0\\n\\t.endr\\n\\tdec %2\\n\\tjnz 1b"
                          : "+r"(a), "+r"(b), "+r"(n) : : "cc"); """
@@ -689,6 +689,17 @@ def test_reports_for_which_a_row_has_no_room_fail_it():
     assert table.loc[16, "r15"] == 15
     assert "r16...: a row holds 16 reports of at most 31 letters" in table.loc[17, "message"]
     assert "a row holds 16 reports of at most 31 letters" in table.loc[20, "message"]
+
+
+def test_a_report_behind_many_others_of_an_execution_is_not_lost():
+    """The 65th and later ones were looked at no more."""
+    kernel = """PK_REGION {
+        for (int i = 0; i < 100; i++) PK_REPORT(i % 2 ? "one" : "two", i % 2);
+        for (int i = 0; i < N; i++) PK_REPORT("three", 3);
+    }"""
+    table = Microbenchmark().collect(Study(kernel, {"N": [0, 1]}, policy=QUICK)).table.set_index("N")
+    assert table.loc[0, "status"] == "ok", table["message"].tolist()
+    assert "three...: a row holds 16 reports" in table.loc[1, "message"]
 
 
 def messages(kernel, **settings):
