@@ -279,8 +279,8 @@ class Study(Strict):
                 raise ValueError(f"{name!r} cannot name a dimension: names with PK_ are those of perfkit.h")
             if name in RESERVED:
                 raise ValueError(
-                    f"{name!r} cannot name a dimension: perfkit's tables have a column of that name, or expressions a "
-                    f"value; reserved are {', '.join(sorted(RESERVED, key=str.lower))}"
+                    f"{name!r} cannot name a dimension: it is taken by a column of perfkit's tables or a value of "
+                    f"expressions; reserved are {', '.join(sorted(RESERVED, key=str.lower))}"
                 )
             if self.assembly is not None and name in _OF_ASSEMBLY:
                 raise ValueError(

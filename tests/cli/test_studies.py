@@ -15,7 +15,7 @@ from perfkit.cli.main import app
 from perfkit.cli.study import show_summary, write_table
 from perfkit.collectors.microbenchmark.passes import record_of
 from perfkit.collectors.microbenchmark.store import Store
-from perfkit.errors import PerfkitError
+from perfkit.errors import DataError, PerfkitError
 from perfkit.fitters.studies.analysis import read_tables
 from perfkit.study.runs import StudyRuns
 from perfkit.study.study import Configuration, Study
@@ -83,16 +83,18 @@ def test_a_folder_that_holds_no_row_yet_is_shown_as_such(study, tmp_path):
 def test_a_study_of_which_every_row_failed_is_no_success_when_shown_either(tmp_path):
     """It ended with 0."""
     failed = record_of(Configuration(values={"N": 1}, compiler="gcc", flags="", threads=1), "key", message="broke")
-    for rows, status in ((1, 2), (2, 0)):
+    for rows in (1, 2):
         out = tmp_path / f"out{rows}"
         with Store(out, "of the study") as store:
             for each in (failed, failed | {"key": "other", "values": {"N": 2}, "status": "ok"})[:rows]:
                 store.add(each)
         (out / "metadata.json").write_text("{}")
+        (out / "study.yaml").write_text(Study("PK_REGION { }", {"N": [1, 2]}).to_yaml())
         shown = invoke("study", "show", out)
-        assert shown.exit_code == status, shown.output
-        assert "failed: " in shown.output
-        assert ("nothing was measured: all 1 configurations failed" in str(shown.exception)) == (status == 2)
+        assert "failed: N=1" in shown.output
+        told = "nothing was measured: all 1 configurations failed, for the reasons above"
+        assert (isinstance(shown.exception, DataError) and str(shown.exception) == told) == (rows == 1), shown.exception
+        assert (shown.exit_code == 0) == (rows == 2)
 
 
 @pytest.mark.measures
