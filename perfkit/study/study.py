@@ -274,7 +274,7 @@ class Study(Strict):
             raise ValueError("a whole program flushes the caches itself: `cache: cold` needs a PK_REGION")
         for name, values in self.dimensions.items():
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-                raise ValueError(f"{name!r} cannot name a dimension: it is no name of a C macro")
+                raise ValueError(f"{name!r} cannot name a dimension: it is no C macro name")
             if name.lower().startswith("pk_"):
                 raise ValueError(f"{name!r} cannot name a dimension: names with PK_ are those of perfkit.h")
             if name in RESERVED:
