@@ -285,9 +285,9 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Let Windows Performance Analyzer export a table of counters as CSV, a row for each interval.",
     ),
     (
-        r"\A[^\n]*(?:\(in view\)|\bWeight \(%\)|% Weight\b|\bNew ?Thread ?Id\b)",
+        r"\A(?=[^\n]*\b(?:New )?Process\b)[^\n]*(?:\(in view\)|% Weight\b)",
         "Windows Performance Analyzer's table: samples or switches of threads by weight, no counts over intervals",
-        "Write a table of what each thread counted until it was switched out: process, cycles, instructions, ...",
+        "Where the trace has counters, export what each thread counted until it was switched out, without weights.",
     ),
     (r"\A__rec=", "Caliper's own file (.cali): records that refer to one another", _CALIPER),
     (

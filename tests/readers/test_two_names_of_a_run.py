@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perfkit as pk
-from perfkit.errors import FormatError
+from perfkit.errors import FormatError, SettingError
 
 COUNTS = [(1000, 2000, 31), (1100, 2100, 32), (5000, 2000, 311), (5100, 2150, 322)]
 
@@ -232,13 +232,6 @@ def test_decimal_commas_in_quotes_stay_decimal(read):
             ),
             "Windows Performance Analyzer",
         ),
-        (
-            (
-                "New Process,New Thread Id,Counter Name,Counter Value Sum,Count\n"
-                'app.exe (1234),5540,"InstructionRetired","1,234,567,890",341\n'
-            ),
-            "Windows Performance Analyzer",
-        ),
     ],
 )
 def test_files_of_caliper_and_of_windows_are_refused_with_what_helps(read, text, told):
@@ -256,3 +249,23 @@ def test_records_of_caliper_are_read_by_the_names_that_are_advised(read):
 def test_a_weight_of_other_tables_does_not_make_them_windows(read):
     found = read("run,weight,cycles,instructions\na,3,1000,2000\nb,4,1100,2300\n")
     assert cycles(found) == {"a": 1000, "b": 1100}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "New Process,New Thread Id,Count,InstructionRetired Delta Sum,TotalCycles Delta Sum\na,5,3,1000,2000\n",
+            r"TotalCycles Delta Sum may be it\. Name one: time_event",
+        ),
+        (
+            '[{"f":"a","papi.PAPI_TOT_CYC":1,"papi.PAPI_TOT_INS":2},{"f":"b","papi.PAPI_TOT_CYC":3}]\n',
+            "TOT_CYC may be it",
+        ),
+        ("run,cycles,work_instructions,misses\na,1000,2000,3\nb,1000,2100,4\n", "work_instructions may be it"),
+        ("run,l2_miss,stall_cycles_idle,loads\na,1000,2000,3\nb,1000,2100,4\n", r"loads\. Name one"),
+    ],
+)
+def test_an_error_names_the_events_that_may_measure_time_or_work(read, text, told):
+    with pytest.raises(SettingError, match=told):
+        read(text)
