@@ -20,9 +20,9 @@ from perfkit.files import arrow_buffer
 from perfkit.names import counted
 from perfkit.readers.numbers import BLANKS, DRESSED, NUMBER_PATTERN, SCALES, SPACES, Token, settle
 from perfkit.readers.report import Report, quoted
-from perfkit.readers.scales import caution_of_scale
+from perfkit.readers.scales import bears_scale, caution_of_scale
 from perfkit.samples.clocks import is_name_of_clock
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, sounds_like_event
 
 MISSING = (
     "", "NA", "N/A", "n/a", "n.a.", "N.A.", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None", "-", "--", "?",
@@ -40,6 +40,7 @@ _CUT = 0.2  # a number that lost a digit is at most a tenth of what it was
 # Runs of a thousand seconds and more are rare, of a thousand ms or us common: only seconds tell.
 _IN_SECONDS = re.compile(r"(?:^|[ _.])s(?:ec(?:ond)?s?)?$|[(\[]s(?:ec(?:ond)?s?)?[)\]]$|elapsed$", re.IGNORECASE)
 _GROUPED_ABOVE = 1e5  # numbers that every tool groups which groups any
+_THOUSANDS, _FEWEST_GROUPED = re.compile(r"[1-9]\d{0,2},\d{3}"), 4
 _THREE_DECIMALS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 
 Column: TypeAlias = "np.ndarray | pa.ChunkedArray"
@@ -60,6 +61,7 @@ class Grid:
     matrix: np.ndarray | None = field(default=None, repr=False)
     first_line: int = 1
     kept_lines: Sequence[int] | None = field(default=None, repr=False)
+    delimiter: str = ""
 
     @property
     def n_rows(self) -> int:
@@ -182,7 +184,7 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
             if kept is None or len(kept) == len(columns[0]):
                 report.counts(range(found.line + 1, found.line + 1 + n_lines) if kept is None else kept)
                 _note_open_end(data, columns[-1], report)
-                return Grid(found.names, columns, (), matrix, found.line + 1, kept)
+                return Grid(found.names, columns, (), matrix, found.line + 1, kept, found.delimiter)
     kept_rows, lines, parts = _sound_rows(data[begin:], found, data.endswith(b"\n"), report)
     columns = _columns(b"\n".join(kept_rows) + b"\n", found) if kept_rows else None
     if columns is None:
@@ -199,7 +201,7 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
         report.note(
             f"the header is repeated at {counted(len(parts), 'places')}: files put one after another, taken as runs"
         )
-    return Grid(found.names, columns, parts, kept_lines=lines)
+    return Grid(found.names, columns, parts, kept_lines=lines, delimiter=found.delimiter)
 
 
 def _header_again(data: bytes, begin: int, header: Header, report: Report) -> bool:
@@ -499,18 +501,42 @@ def _holds_large_ungrouped(column: Column) -> bool:
     return any(c is not None and c.isdecimal() and float(c) >= _GROUPED_ABOVE for c in as_text(column))
 
 
+def _groups_thousands(grid: Grid, cells: dict[int, list[str | None]], plain: dict[int, np.ndarray]) -> bool:
+    """Whether commas within the cells of a table that commas separate group thousands, as its counts say together.
+
+    Counts are whole, of time and work, too: each from 1000 on has a comma before three digits, and none below has one.
+    """
+    if grid.delimiter != "," or any(map(bears_scale, grid.names)):
+        return False
+    with_comma = {i: [c for c in column if c is not None and "," in c] for i, column in cells.items()}
+    grouped = [c for each in with_comma.values() for c in each]
+    named = {normalise(grid.names[i]) for i, each in with_comma.items() if each}
+    axes = all(named & {*of} for of in (TIME_EVENTS, WORK_EVENTS))
+    if not axes or len(grouped) < _FEWEST_GROUPED or not all(map(_THOUSANDS.fullmatch, grouped)):
+        return False
+    bare = [c for i, column in cells.items() if with_comma[i] or _counts(grid, i) for c in column if c and "," not in c]
+    values = [*(float(c) if c.isdecimal() else np.inf for c in bare)]
+    values += [v for i, column in plain.items() if _counts(grid, i) for v in column[np.isfinite(column)]]
+    return len(values) > 0 and all(v < 1000 and v % 1 == 0 for v in values)
+
+
+def _counts(grid: Grid, i: int) -> bool:
+    return normalise(grid.names[i]) in _AXES or sounds_like_event(grid.names[i])
+
+
 def _parse(
     grid: Grid, cells: dict[int, list[str | None]], plain: dict[int, np.ndarray], report: Report
 ) -> dict[int, np.ndarray]:
     tokens: list[Token] = []
     written = {i: list(column) for i, column in cells.items()}
+    whole = _groups_thousands(grid, cells, plain)
     for i, column in cells.items():
         for row, cell in enumerate(column):
             if cell is not None and NUMBER_PATTERN.fullmatch(cell) is None:
                 report.problem(grid.lines[row], cell, f"expected a number in column {grid.names[i]}")
                 column[row] = None
             elif cell is not None and not cell.isdecimal():
-                tokens.append(Token(cell, grid.lines[row]))
+                tokens.append(Token(cell, grid.lines[row], whole))
     # Columns that Arrow read as numbers prove the decimal point where they have fractions.
     points = any(np.any(v[np.isfinite(v)] % 1) for v in plain.values())
     before = len(report.rows)

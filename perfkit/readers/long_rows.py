@@ -160,26 +160,32 @@ def _lengths(table: pd.DataFrame, dated: bool) -> np.ndarray:
     return table[[*_SERIES, "at"]].merge(ends, on=[*_SERIES, "at"], how="left")["seconds"].to_numpy()
 
 
-def shares_counted(running: np.ndarray, enabled: np.ndarray | None, report: Report) -> np.ndarray:
+def shares_counted(
+    running: np.ndarray, enabled: np.ndarray | None, report: Report, names: tuple[str, str] = ("running", "enabled")
+) -> np.ndarray:
     """Return the share of its time that each event was counted, 0 to 1, of a column ``running``; NaN where unknown.
 
     It may hold fractions, per cent, or a time that is part of ``enabled``, as the kernel gives it. Beside ``enabled``
-    that is never exceeded it is such a time; where per cent or a fraction would be as likely, nothing is known.
+    that is never exceeded it is such a time; where per cent or a fraction would be as likely, nothing is known. The
+    columns are called ``names``.
     """
+    name, whole = names
     most = np.fmax.reduce(running, initial=0.0)
     if enabled is not None and not (running > enabled).any():
         longest = np.fmax.reduce(enabled, initial=0.0)
         if most > _PERCENT or longest <= _PERCENT or ((running == enabled) & (running > 1.0)).any():
-            report.note("column running is a time; its share of enabled is read")
+            report.note(f"column {name} is a time; its share of {whole} is read")
             return np.divide(running, enabled, out=np.full(len(running), np.nan), where=enabled > 0)
         if most > 1.0 and longest < _PERCENT * _PERCENT:  # else all would have been counted for less than 1 %
-            report.note("caution: column running may be per cent, or a time of which enabled is the whole; left out")
+            report.note(f"caution: column {name} may be per cent, or a time of which {whole} is the whole; left out")
             return np.full(len(running), np.nan)
+    if enabled is not None:
+        report.note(f"column {whole} is no whole of {name}, left out")
     if most > _PERCENT:
-        report.note("column running is a time; left out")
+        report.note(f"column {name} is a time; left out")
         return np.full(len(running), np.nan)
     if most > 1.0:
-        report.note("column running is in per cent; read as fractions")
+        report.note(f"column {name} is in per cent; read as fractions")
         return running / _PERCENT
     return running
 

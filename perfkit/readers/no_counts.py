@@ -14,6 +14,10 @@ NAME = "no-counts"
 TITLE = "outputs without counts, refused by name"
 
 _STAT = "Count the events with `perf stat -I 100 -e cycles,instructions,...`."
+_CALIPER = (
+    "Write a list of records, exclusive counts of each region, with `cali-query -j FILE.cali`, and say which are "
+    "cycles and instructions: --time-event papi.PAPI_TOT_CYC --work-event papi.PAPI_TOT_INS."
+)
 _FIGURE = r"[+-]?\d[\d.]*(?:[eE][+-]?\d+)?"
 # What the beginning looks like (a regular expression over all of it), what it is, and what to do instead.
 _KNOWN: tuple[tuple[str, str, str], ...] = (
@@ -279,6 +283,22 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         r"(?m)\ABeginHeader\r?$",
         "xperf's dump of a Windows trace: single events, no counts over intervals",
         "Let Windows Performance Analyzer export a table of counters as CSV, a row for each interval.",
+    ),
+    (
+        r"\A(?=[^\n]*\b(?:New )?Process\b)[^\n]*(?:\(in view\)|% Weight\b)",
+        "Windows Performance Analyzer's table: samples or switches of threads by weight, no counts over intervals",
+        "Where the trace has counters, export what each thread counted until it was switched out, without weights.",
+    ),
+    (r"\A__rec=", "Caliper's own file (.cali): records that refer to one another", _CALIPER),
+    (
+        r'\A\s*\{\s*"data"\s*:\s*\[[\s\S]*"column_metadata"',
+        "Caliper's json-split: rows of numbers, and the names of their columns behind them",
+        _CALIPER,
+    ),
+    (
+        r"\APath\s[^\n]*(?:papi\.|Time \([EI]\)|Min time/rank)",
+        "Caliper's tree of regions, of which one holds others",
+        _CALIPER,
     ),
     (
         r'\A"Dstat [\d.]+ CSV output"',

@@ -16,6 +16,7 @@ from perfkit.errors import FormatError
 from perfkit.names import counted
 from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, cells_of, find_header, is_number, numbers, read_grid
+from perfkit.readers.joined_runs import with_joined_runs
 from perfkit.readers.labels import labels, varying_parameters
 from perfkit.readers.long_rows import (
     counts_of_totals,
@@ -82,6 +83,7 @@ _KEYS = {
         "percent_running",
     ),
 }
+_ENABLED = ("enabled", "time_enabled")
 # Times, energies and amounts of data, whose counts may have fractions.
 _HAS_FRACTIONS = re.compile(
     r"time|clock|second|sec\b|energy|joule|power|[ _(]m?j\b|[kmgt]i?b(?:ytes?)?\b", re.IGNORECASE
@@ -203,15 +205,16 @@ def _dump_of(grid: Grid, report: Report, run: str) -> Dump:
     grid = _filled_down(grid, keys, report)
     grid, keys = with_groups(grid, keys, report)
     if "event" in keys and "count" in keys:
-        named = [keys[k] for k in ("run", "place") if k in keys]
+        named = [*(keys[k] for k in ("run", "place") if k in keys), *_further_runs(grid, keys)]
         grid = without_named_summaries(grid, named, keys["event"], keys["count"], report)
+        grid, keys = _of_joined_runs(grid, keys, report)
         levels = [i for i in range(len(grid.names)) if i not in keys.values() or i == keys.get("place")]
         grid, place = without_levels(grid, levels, keys["event"], keys["count"], report)
         return _long(grid, keys if place is None else {"place": place} | keys, report, run)
     events = _column_of_events(grid)
     if events is not None:
         return _one_row_an_event(grid, events, report)
-    grid = without_summaries(grid, report)
+    grid, keys = _of_joined_runs(without_summaries(grid, report), keys, report)
     grid, _ = in_time_order(grid, _series(grid, keys), report)
     return _wide(grid, keys, report, run)
 
@@ -247,9 +250,30 @@ def _key_columns(names: tuple[str, ...]) -> dict[str, int]:
     return {key: lower.index(alias) for key, words in _KEYS.items() for alias in words[::-1] if alias in lower}
 
 
+def _further_runs(grid: Grid, keys: dict[str, int]) -> list[int]:
+    """Return the columns that name runs, too, beside the one that is taken: ``program`` beside ``run``.
+
+    They hold words, or whole numbers of which each comes again.
+    """
+    named = [i for word in _KEYS["run"][::-1] for i, n in enumerate(grid.names) if n.lower() == word]
+    return [i for i in named if i != keys.get("run") and (not is_number(grid.columns[i]) or _numbers_again(grid, i))]
+
+
+def _numbers_again(grid: Grid, i: int) -> bool:
+    values, rows = np.unique(as_float(grid.columns[i]), return_counts=True)
+    return len(values) > 0 and bool((values % 1 == 0).all() and (rows > 1).all())
+
+
+def _of_joined_runs(grid: Grid, keys: dict[str, int], report: Report) -> tuple[Grid, dict[str, int]]:
+    further = _further_runs(grid, keys)
+    joined = with_joined_runs(grid, keys["run"], further, report) if further else grid
+    at = {name: i for i, name in reversed([*enumerate(joined.names)])}  # of two the first
+    return joined, keys if joined is grid else {key: at[grid.names[i]] for key, i in keys.items()}
+
+
 def _filled_down(grid: Grid, keys: dict[str, int], report: Report) -> Grid:
     """Return a table in which an empty cell of a run or place is the one above it, as spreadsheets merge them."""
-    for i in (keys[k] for k in ("run", "place") if k in keys):
+    for i in (*(keys[k] for k in ("run", "place") if k in keys), *_further_runs(grid, keys)):
         column = grid.columns[i]
         if not (np.isnan(column).any() if isinstance(column, np.ndarray) else column.null_count):
             continue
@@ -272,9 +296,10 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         (i for i, n in enumerate(grid.names) if n.lower() in ("unit", "units") and i not in keys.values()), None
     )
     others = [i for i in range(len(grid.names)) if i not in (*keys.values(), unit)]
+    enabled = next((i for i in others if "running" in keys and grid.names[i].lower() in _ENABLED), None)
     pair = {"time", "work"} <= keys.keys()
     clocks = [] if pair or "at" in keys else _clocks_of_rows(grid, keys, others)
-    left = [grid.names[i] for i in others if i not in clocks]
+    left = [grid.names[i] for i in others if i not in (*clocks, enabled)]
     if left:
         report.note(f"columns that say nothing of counts, left out: {', '.join(left)}")
     wanted = [keys[k] for k in ("interval", "at", "seconds", "count", "time", "work", "running") if k in keys]
@@ -320,9 +345,11 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     kept = ~nameless & ~ratio
     table = table[kept].reset_index(drop=True)
     if "running" in table:
-        enabled = next((i for i in others if grid.names[i].lower() in ("enabled", "time_enabled")), None)
         of = numbers(grid, [enabled], report).get(enabled) if enabled is not None else None
-        table["running"] = shares_counted(table["running"].to_numpy(), None if of is None else of[kept], report)
+        if enabled is not None and of is None:
+            report.note(f"column {grid.names[enabled]} holds text, left out")
+        called = (grid.names[keys["running"]], grid.names[enabled or 0])
+        table["running"] = shares_counted(table["running"].to_numpy(), None if of is None else of[kept], report, called)
     if pair and not {"time", "work"} & set(table["event"]):
         if "interval" not in table and "at" in table:
             table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)
@@ -437,7 +464,8 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     rest = [i for i in range(len(grid.names)) if i != events]
     statistics = _statistics(grid, [i for i in rest if _holds_numbers(grid, i)], report)
     values = numbers(grid, [i for i in rest if i not in statistics], report, counted=True)
-    values, counting = _counting_of_rows(grid, values)
+    counting = _counting_of_rows(grid, values)
+    shares = {k: values.pop(i) for k, i in counting.items()}
     spreads = [
         i
         for i in values
@@ -446,9 +474,10 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     runs = [i for i in values if i not in spreads]
     runs = [i for i in runs if _one_of_several(i, runs, grid) or not _of_other_runs(i, runs, values)]
     unit = next((i for i in rest if i not in values and grid.names[i].lower() in ("unit", "units")), None)
-    left = [grid.names[i] or f"column {i + 1}" for i in rest if i not in runs and i != unit]
+    left = [i for i in rest if i not in runs and i != unit and not ("running" in counting and i in counting.values())]
     if left:
-        report.note(f"columns that hold no counts, left out: {', '.join(left)}")
+        named = ", ".join(grid.names[i] or f"column {i + 1}" for i in left)
+        report.note(f"columns that hold no counts, left out: {named}")
     if not runs:
         raise FormatError(f"{report.file}: a table of events without a column of counts")
     if len(runs) > 1 and all(_OF_ONE_COUNT.match(grid.names[i]) for i in runs):
@@ -459,7 +488,10 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     report.note(f"one row per event, one column per run: {counted(len(runs), 'runs')} of one interval each")
     factors = np.ones(grid.n_rows) if unit is None else _unit_factors(grid, unit, report)
     names = _names(grid, events)
-    share = shares_counted(counting["running"], counting.get("enabled"), report) if "running" in counting else None
+    share = None
+    if "running" in shares:
+        called = (grid.names[counting["running"]], grid.names[counting.get("enabled", 0)])
+        share = shares_counted(shares["running"], shares.get("enabled"), report, called)
     parts = [
         pd.DataFrame({"run": grid.names[i] or f"column {i + 1}", "event": names, "count": values[i] * factors})
         for i in runs
@@ -477,11 +509,10 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     return Dump(table[~(ratio | timed)].reset_index(drop=True).assign(interval=0))
 
 
-def _counting_of_rows(grid: Grid, values: dict[int, np.ndarray]) -> tuple[dict[int, np.ndarray], dict[str, np.ndarray]]:
-    """Take the columns that say how long each event was counted out of those of a turned table."""
-    words = {"running": (*_KEYS["running"], "time_running"), "enabled": ("enabled", "time_enabled")}
-    named = {k: i for k, of in words.items() for i in values if grid.names[i].lower() in of}
-    return {i: v for i, v in values.items() if i not in named.values()}, {k: values[i] for k, i in named.items()}
+def _counting_of_rows(grid: Grid, values: dict[int, np.ndarray]) -> dict[str, int]:
+    """Return the columns of a turned table that say how long each event was counted."""
+    words = {"running": (*_KEYS["running"], "time_running"), "enabled": _ENABLED}
+    return {k: i for k, of in words.items() for i in values if grid.names[i].lower() in of}
 
 
 def _lengths_of_runs(table: pd.DataFrame, report: Report) -> tuple[pd.DataFrame, np.ndarray]:

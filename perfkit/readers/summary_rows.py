@@ -56,6 +56,15 @@ def without_summaries(grid: Grid, report: Report) -> Grid:
     return _left_out(grid, drop, labels, report)
 
 
+def without_called_summaries(grid: Grid, columns: list[int], report: Report) -> Grid:
+    """Return a table without the rows of which one of the columns says that they are a total or a mean."""
+    for i in columns:
+        labels = as_text(grid.columns[i])
+        drop = {row for row, label in enumerate(labels) if label is not None and _CERTAIN.fullmatch(label)}
+        grid = _left_out(grid, drop if len(drop) < grid.n_rows else set(), labels, report)
+    return grid
+
+
 def without_named_summaries(grid: Grid, columns: list[int], event: int, count: int, report: Report) -> Grid:
     """Return a long table without the rows whose run or place (``columns``) is called a total or a mean.
 

@@ -6,6 +6,7 @@ where and how.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -829,6 +830,12 @@ def complete_runs(table: pd.DataFrame, runs: pd.DataFrame | None, kind: str) -> 
     return out.join(given[further]) if further else out
 
 
+_MAY_MEASURE = {
+    "time": re.compile(r"^(?!.*(?:stall|idle|wait)).*(?:cyc|unhalted)", re.IGNORECASE),
+    "work": re.compile(r"instruction|tot_ins|inst_?retired", re.IGNORECASE),
+}
+
+
 def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str, beside: str = "") -> str:
     """Return the event that measures time or work, by the name it has in the tools that perfkit reads.
 
@@ -853,8 +860,10 @@ def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str, beside: s
         if candidate == "seconds" and table["seconds"].notna().any():
             return "seconds"
     shown = ", ".join(names[:20]) + (" ..." if len(names) > 20 else "")
+    likely = [e for e in names if _MAY_MEASURE[role].search(e)]
+    told = f"{listed(likely, 3, last='or')} may be it. " if likely else ""
     raise SettingError(
-        f"no event that measures {role} was found among: {shown}. "
+        f"no event that measures {role} was found among: {shown}. {told}"
         f"Name one: {role}_event=... (for example one of {', '.join(candidates[:4])})."
     )
 

@@ -46,29 +46,33 @@ def _files(folder: str, *names: str) -> list[str]:
 
 
 _READERS = [
-    *_files("readers", "small_rules", "neighbours"),
+    *_files("readers", "small_rules", "neighbours", "two_names_of_a_run", "joined_lines", "read_as_before"),
     *_files("readers", "dialects", "traps", "strangers", "formats", "read", "labels_and_dates", "no_silent_loss"),
     *_files(
         "readers", "row_order", "dressed_tables", "perf_text", "sources", "damaged", "foreign_tables", "counts_kept"
     ),
 ]
 _SPIRE = [
+    *_files("fitters", "answers_as_before"),
     *_files("fitters", "spire_right", "roofline", "spire", "known_figures"),
     *_files("fleet", "fleet_spire"),
     *_files("results", "contract"),
 ]
 _CPI = [
+    *_files("fitters", "answers_as_before"),
     *_files("fitters", "known_figures", "cpi_solvers", "cpi_checks", "cpi_stack", "cpi_comparison", "cpi_validation"),
     *_files("fitters", "paper_cpi_stack"),
     *_files("fleet", "fleet_groups"),
 ]
 _DAG = [
+    *_files("simulators", "answers_as_before"),
     *_files(
         "simulators", "known_figures", "dag_schedule", "dag_reference", "dag_others", "dag_relax", "dag_sweep", "reuse"
     ),
     *_files("simulators", "dag_doubts", "dag_beyond", "dag_paper", "extended_roofline", "small_parts"),
 ]
 _GUS = [
+    *_files("simulators", "answers_as_before"),
     *_files(
         "simulators", "known_figures", "gus", "gus_consistency", "gus_schedulers", "memory", "streamed", "gus_diff"
     ),
@@ -85,12 +89,14 @@ PARTS: dict[str, dict[str, list[str]]] = {
     },
     "exploration": {"perfkit/exploration/*.py": ["tests/exploration", "tests/readers/test_dialects.py"]},
     "fitters": {
-        "perfkit/fitters/*/*fleet*.py": ["tests/fleet"],
+        "perfkit/fitters/*/*fleet*.py": ["tests/fleet", *_files("fitters", "answers_as_before")],
         "perfkit/fitters/spire/*.py": _SPIRE,
         "perfkit/fitters/cpi/*.py": _CPI,
-        "perfkit/fitters/bottlenecks/*.py": _files("fitters", "bottlenecks", "learnt_stacks", "known_figures"),
-        "perfkit/fitters/studies/*.py": _files("fitters", "studies_analysis", "known_figures"),
-        "perfkit/fitters/topdown.py": _files("fitters", "topdown", "known_figures"),
+        "perfkit/fitters/bottlenecks/*.py": _files(
+            "fitters", "answers_as_before", "bottlenecks", "learnt_stacks", "known_figures"
+        ),
+        "perfkit/fitters/studies/*.py": _files("fitters", "answers_as_before", "studies_analysis", "known_figures"),
+        "perfkit/fitters/topdown.py": _files("fitters", "answers_as_before", "topdown", "known_figures"),
     },
     "engines": {
         "perfkit/simulators/dag/*.py": _DAG,
