@@ -28,6 +28,36 @@ def test_each_rule_compares_with_the_cycles(facts, words):
     assert doubts(few, 3000, 1000, 20, 10) == ()
 
 
+MIXED = """#include <stdint.h>
+uint64_t mixed(long n) {
+  uint64_t x = 1, s = 0;
+  for (long i = 0; i < n; i++) {
+    x += 0x9e3779b97f4a7c15ull;
+    uint64_t z = x;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    s += z ^ (z >> 31);
+  }
+  return s;
+}
+uint64_t shifted(long n) {
+  uint64_t x = 88172645463325252ull;
+  for (long i = 0; i < n; i++) { x ^= x << 13; x ^= x >> 7; x ^= x << 17; }
+  return x;
+}
+"""
+
+
+def test_integer_work_that_fills_six_units_is_said(tmp_path):
+    """SplitMix64 takes a Zen 5 2.6 cycles, and 1.85 are simulated; one chain, and cores of four units, keep theirs."""
+    path = tmp_path / "mixed.c"
+    path.write_text(MIXED)
+    for function, core, told in (("mixed", "zen5", 1), ("shifted", "zen5", 0), ("mixed", "zen4", 0)):
+        found = pk.trace_c(path, function, 2000, whole=True, core=pk.Microarchitecture.load(core))
+        schedule = DagScheduler(DagCore.load(core), record=False).run(found)
+        assert len([doubt for doubt in schedule.doubts if "six units" in doubt]) == told
+
+
 def search(data, wanted, found):
     """Look for each of `wanted` by bisection."""
     for k in range(wanted.size):

@@ -16,6 +16,7 @@ from perfkit.dag.doubts import (
     CROWDED,
     CROWDED_UNKNOWN,
     EXTERNAL,
+    FULL,
     MISSED,
     NARROW,
     SURPRISES,
@@ -23,6 +24,7 @@ from perfkit.dag.doubts import (
     Successors,
     doubts,
     full_early,
+    full_units,
 )
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
@@ -162,6 +164,7 @@ class DagScheduler:
         core = self.core
         facts[CROWDED if core.set_fill else CROWDED_UNKNOWN] = str(int(work.saved[layout.CROWDED]))
         facts[NARROW] = str(work.hits_of_few_sets(found))
+        facts[FULL] = str(full_units(found.n_nodes("I"), found.cycles, core.throughput("I")))
         each = core.misprediction_penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
         return replace(found, doubts=doubts(facts, found.instructions, found.cycles, *each))
 
