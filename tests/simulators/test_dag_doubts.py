@@ -58,6 +58,27 @@ def test_integer_work_that_fills_six_units_is_said(tmp_path):
         assert len([doubt for doubt in schedule.doubts if "six units" in doubt]) == told
 
 
+EVERY = """double every(const double *a, long n, long s) {
+  double t = 0;
+  for (long i = 0; i < n; i += s) t += a[i];
+  return t;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("elements", "stride", "told"),
+    [(1 << 20, 8, 1), (1 << 22, 71, 1), (1 << 16, 8, 0), (1 << 12, 8, 0), (1 << 20, 1, 0)],  # L3, L3, L2, L1, the chain
+)
+def test_where_l3_decides_its_neighbours_are_said(tmp_path, elements, stride, told):
+    path = tmp_path / "every.c"
+    path.write_text(EVERY)
+    core = pk.Microarchitecture.load("zen5")
+    found = pk.trace_c(path, "every", np.zeros(elements), elements, stride, whole=True, core=core)
+    schedule = DagScheduler(DagCore.load("zen5"), record=False).run(found)
+    assert len([doubt for doubt in schedule.doubts if doubt.startswith("L3 decides")]) == told
+
+
 def search(data, wanted, found):
     """Look for each of `wanted` by bisection."""
     for k in range(wanted.size):
