@@ -181,7 +181,7 @@ def _full(s: _Seen) -> str:
         return ""
     return (
         f"{found / s.cycles:.1f} integer operations per cycle: six units do as many only where few wait for each "
-        "other; a Zen 5 did 3.8 to 5.3 of chains, and took 1.15 to 1.55 times as long as simulated"
+        "other; a Zen 5 did 3.8 to 5.3 of chains, and took 0.95 to 1.6 times as long as simulated"
     )
 
 
