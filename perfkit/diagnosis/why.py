@@ -1001,7 +1001,7 @@ class _Inquiry:
         known = self.longer is not None and (
             self.longer.provenance.complete or "counted" in self.longer.provenance.extra
         )
-        if self.placed and not known:
+        if self.before is not None and not known:
             return f"one call is longer than {_FAR_IN * self.limit:,} instructions, and how long nobody counted"
         if self.longer is None:
             return f"only a part of one call is recorded ({trace.provenance.stopped})"
