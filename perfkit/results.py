@@ -264,7 +264,9 @@ def _rebuilt(cls: type[_T], arrow: Any, path: Path) -> _T:
 
 
 def _plain(value: Any) -> Any:
-    """Return a NumPy number, a part that is a dataclass, or a mapping of another type as JSON holds it."""
+    """Return a NumPy number, a table, a part that is a dataclass, or a mapping of another type as JSON holds it."""
+    if hasattr(value, "columns"):
+        return value.to_dict("list")
     if hasattr(value, "item"):
         return value.item()
     return vars(value) if is_dataclass(value) else dict(value)

@@ -14,7 +14,8 @@ from perfkit.errors import MissingFileError, PerfkitError, SettingError
 from perfkit.files import is_folder
 
 if TYPE_CHECKING:
-    from perfkit.diagnosis.gate import Gate, GateVerdict
+    from perfkit.diagnosis.gate import Gate
+    from perfkit.diagnosis.gate_verdict import GateVerdict
 
 _SAYS = "a file of gates says that itself, for each gate"
 _FILES = (".toml", ".yaml", ".yml")
@@ -126,7 +127,7 @@ def _each(
 
 
 def _unmeasured(name: str, error: Exception, entries: Mapping[str, Any]) -> "GateVerdict":
-    from perfkit.diagnosis.gate import GateVerdict
+    from perfkit.diagnosis.gate_verdict import GateVerdict
 
     before = float(entries[name]["cycles"]) if name in entries else 0.0
     return GateVerdict(name, False, "error", str(error), 0.0, before)
@@ -259,7 +260,6 @@ def _tell(found: "list[GateVerdict]", markdown: bool, as_json: bool, output: Pat
         typer.echo(text)
     else:
         for each in found:
-            mark = "ok    " if each.passed else "ERROR " if each.cause == "error" else "FAILED"
-            typer.echo(f"{mark} {each.name}: {each.message}")
+            typer.echo(f"{each.mark:6} {each.name}: {each.message}")
     if output is not None:
         wrote(output)

@@ -25,6 +25,7 @@ from perfkit.collectors.kernels import SOURCES, compile_kernel, corpus_kernel, l
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.diagnosis.gate_verdict import GateVerdict
 from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError, of_extra
 from perfkit.files import is_folder, json_object, own_folder, replaced, whole_text
 from perfkit.machine.core import Microarchitecture
@@ -260,55 +261,6 @@ class GateReading:
         core, tables = self.result.settings.core, self.result.settings.tables
         figures = repr(tables.layers) if tables is not None else ""
         return hashlib.sha256((core.to_toml() + figures).encode()).hexdigest()[:12]
-
-
-@dataclass(frozen=True)
-class GateVerdict:
-    """What a gate came to.
-
-    Attributes
-    ----------
-    name : str
-        Of the baseline.
-    passed : bool
-        Whether the cycles are within what is allowed.
-    cause : str
-        ``"same"``, ``"program"``, ``"model"``, ``"compiler"``, ``"libraries"``, ``"settings"``, ``"no baseline"``, or
-        ``"error"`` where nothing could be measured (cycles are 0 then).
-    message : str
-        What happened, and what to do.
-    cycles, before : float
-        Simulated cycles, and the baseline's (0 without one).
-    change : GusDiff or None
-        Both, by cause and line; None where nothing changed.
-    """
-
-    name: str
-    passed: bool
-    cause: str
-    message: str
-    cycles: float
-    before: float = 0.0
-    change: GusDiff | None = None
-
-    @property
-    def per_cent(self) -> float:
-        """How many per cent more cycles than before."""
-        return 100 * (self.cycles / self.before - 1) if self.before else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        values = {name: value for name, value in vars(self).items() if name != "change"}
-        values |= {"per_cent": self.per_cent, "kind": "simulated"}
-        return values | ({"cycles": None, "per_cent": None} if self.cause == "error" else {})
-
-    def markdown(self) -> str:
-        """Return the verdict for a comment in a forge."""
-        mark = "passed" if self.passed else "**could not be run**" if self.cause == "error" else "**failed**"
-        head = f"### {self.name}: {mark}\n\n{self.message}\n"
-        if self.change is None:
-            return head
-        return f"{head}\n<details><summary>what changed</summary>\n\n{self.change.markdown(5)}\n</details>\n"
 
 
 def mark_of(trace: Trace) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from perfkit.diagnosis.gate import GateVerdict
+    from perfkit.diagnosis.gate_verdict import GateVerdict
 
 _UPDATE = "--perfkit-update"
 

@@ -25,6 +25,7 @@ from perfkit.plots.ticks import large_numbers
 from perfkit.simulators.gus.diff import place_of
 
 if TYPE_CHECKING:
+    from perfkit.diagnosis.gate_verdict import GateVerdict
     from perfkit.simulators.gus.causality import Causality, InstructionSchedule
     from perfkit.simulators.gus.diff import GusDiff
     from perfkit.simulators.gus.gus import GusResult
@@ -121,6 +122,18 @@ def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None, by: str = "
     ax.axvline(0, color="gray", lw=0.8)
     ax.set_xlabel(f"change of the simulated {found.unit}")
     ax.set_title(title, fontsize="medium")
+    return ax
+
+
+def plot_verdict(found: GateVerdict, ax: Axes | None = None) -> Axes:
+    """Draw the simulated cycles of a gate beside its baseline's, the baseline on top where there is one."""
+    bars = {"now": found.cycles} | ({"baseline": found.before} if found.before else {})
+    ax = axes_or_new(ax, 8, 0.4 * len(bars) + 1.2)
+    ax.barh(list(bars), list(bars.values()), color=[LESS if found.passed else MORE, "gray"][: len(bars)])
+    ax.set_xlabel("simulated cycles")
+    ax.set_title(
+        f"{found.mark} {found.name} ({found.per_cent:+.2f} %)" if found.before else f"{found.mark} {found.name}"
+    )
     return ax
 
 

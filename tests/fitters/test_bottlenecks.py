@@ -24,8 +24,9 @@ from perfkit.fitters.bottlenecks.features import (
 )
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.fitters.bottlenecks.model import rates_of
-from perfkit.fitters.bottlenecks.names import event_map, map_table, matched
+from perfkit.fitters.bottlenecks.names import event_map, matched
 from perfkit.machine.classes import CLASSES, classes_of
+from tests.fitters.event_names import map_table
 from tests.simulators.assembled import loop, needs_assembler
 
 PERF = Path(__file__).parents[2].parent / "shared" / "data" / "perf"

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import perfkit as pk
-from perfkit.fitters.bottlenecks.names import map_table, names_for
+from perfkit.fitters.bottlenecks.names import names_for
 from perfkit.samples.events import as_perf_types
+from tests.fitters.event_names import map_table
 from tests.fitters.test_published_events import dump
 
 PERF = shutil.which("perf")

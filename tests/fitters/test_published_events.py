@@ -5,8 +5,9 @@ import pytest
 
 import perfkit as pk
 from perfkit.exploration.models import core_of
-from perfkit.fitters.bottlenecks.names import event_map, maker, map_table, matched, names_for, not_listed, published
+from perfkit.fitters.bottlenecks.names import event_map, maker, matched, names_for, not_listed, published
 from perfkit.samples.events import core_unit, modes, normalise
+from tests.fitters.event_names import map_table
 
 INTEL = ("sandy_bridge", "skylake_x", "ice_lake", "golden_cove", "alder_lake_p")
 # What an event's encoding must say: of the simulator's event by name, in any processor's list that has it.

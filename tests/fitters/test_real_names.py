@@ -8,8 +8,9 @@ import perfkit as pk
 from perfkit.fitters.bottlenecks.doubts import impossible_shares
 from perfkit.fitters.bottlenecks.features import PORTS, SUMS, any_of, features, port_events, unhelpful
 from perfkit.fitters.bottlenecks.model import rates_of
-from perfkit.fitters.bottlenecks.names import countable, map_table, matched, names_for, unused
+from perfkit.fitters.bottlenecks.names import countable, matched, names_for, unused
 from perfkit.machine.core import Microarchitecture
+from tests.fitters.event_names import map_table
 
 CORES = ("skylake_x", "golden_cove", "zen4", "zen5")
 TRACES = ("branchy", "divider", "l2-bound", "latency-add", "load-bound", "pointer-chase", "store-bound", "triad")

@@ -1,11 +1,13 @@
 """Every source can be followed by whoever has the repository, and the licences travel with what they cover."""
 
+import ast
 import re
 import subprocess
 import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,33 @@ def test_the_citation_says_what_this_is():
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"].startswith(cited["license"])
     for reference in cited["references"]:
         assert {"type", "title", "authors"} <= set(reference)
+
+
+# What perfkit starts as a program (`python -m NAME`), and stubs, which only a type checker reads.
+STARTED = {"jupyterlab", "voila"}
+READ_BY_A_TYPE_CHECKER = {"pandas-stubs"}
+
+
+def imported(path):
+    """The modules that a file imports, at its top or inside functions, by name or through `of_extra("name")`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "of_extra":
+            yield from (str(word.value).partition(".")[0] for word in node.args if isinstance(word, ast.Constant))
+
+
+def test_every_dependency_is_used():
+    """What nothing imports is not asked of users: pooch was not imported, nor was rich, which typer brings itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]
+    names = {re.split(r"[\[<>=;,! ]", each)[0].lower() for each in asked} - {"perfkit"} - READ_BY_A_TYPE_CHECKER
+    sources = [path for folder in ("perfkit", "widgets/perfkit_widgets") for path in (ROOT / folder).rglob("*.py")]
+    modules = {name for path in sources for name in imported(path)}
+    used = {dist.lower() for name in modules for dist in packages_distributions().get(name, [name.replace("_", "-")])}
+    serving = (ROOT / "perfkit" / "cli" / "serve.py").read_text()
+    used |= {name for name in STARTED if f'"-m", "{name}"' in serving}
+    assert len(names) > 20
+    assert sorted(names - used) == []

@@ -17,6 +17,7 @@ from perfkit.collectors.dag.kernel_timing import KernelCycles
 from perfkit.collectors.host.calibrate import Calibration
 from perfkit.collectors.host.true_cycles import TrueCycles
 from perfkit.diagnosis.diagnosis import Measured, Opinion
+from perfkit.diagnosis.gate_verdict import GateVerdict
 from perfkit.fitters.studies.analysis import AnalysisResult
 from perfkit.fitters.topdown import TopDown, TopDownFractions
 from perfkit.samples.parts import write_part
@@ -157,6 +158,13 @@ def gus_result() -> pk.GusResult:
 def gus_diff() -> pk.GusDiff:
     other = pk.datasets.load("traces/correlation-v6-small").head(4000)
     return pk.diff(gus_result(), pk.Gus("zen4").run(other))
+
+
+@example(GateVerdict)
+def gate_verdict() -> GateVerdict:
+    change = gus_diff()
+    before, now = change.cycles
+    return GateVerdict("solve", False, "program", "slower", now, before, change)
 
 
 @example(Sensitivity)

@@ -65,7 +65,13 @@ def event_map() -> Mapping[str, Any]:
 
 
 @cache
-def _rows() -> tuple[tuple[str, str, str, str, tuple[str, ...], int, bool, bool], ...]:
+def map_rows() -> tuple[tuple[str, str, str, str, tuple[str, ...], int, bool, bool], ...]:
+    """Return the map, one row per simulated event and real name.
+
+    Each row is: simulated, real, note, vendor ("" is every one), cores (empty: all of the vendor's), group (rows of one
+    group are added up), port (whether it tells a port, whose names differ from one generation of cores to the next),
+    shared (whether it counts what other ports take, too).
+    """
     known = event_map()
     parts = {f"uops.{port}": entries for port, entries in known["ports"].items()}
     parts |= {any_of(name): entries for name, entries in known["classes"].items()}
@@ -81,16 +87,6 @@ def _rows() -> tuple[tuple[str, str, str, str, tuple[str, ...], int, bool, bool]
                     (event, name, entry.get("note", ""), entry.get("vendor", ""), cores, group, is_port, shared)
                 )
     return tuple(rows)
-
-
-def map_table() -> pd.DataFrame:
-    """Return the map as a table: one row per simulated event and real name.
-
-    Columns: simulated, real, note, vendor ("" is every one), cores (empty: all of the vendor's), group (rows of one
-    group are added up), port (whether it tells a port, whose names differ from one generation of cores to the next),
-    shared (whether it counts what other ports take, too).
-    """
-    return pd.DataFrame(_rows(), columns=["simulated", "real", "note", "vendor", "cores", "group", "port", "shared"])
 
 
 def maker(real: str) -> str:
@@ -136,7 +132,7 @@ def matched(events: Iterable[str], *, simulated: bool, vendor: str = "", core: s
         at_hand.setdefault(normalise(event), event)
     groups: dict[int, list[Named]] = {}
     complete: dict[int, bool] = {}
-    for event, real, note, of, cores, group, _, shared in _rows():
+    for event, real, note, of, cores, group, _, shared in map_rows():
         if _own(real, of, cores, vendor, core):
             complete[group] = complete.get(group, True) and real in at_hand
             groups.setdefault(group, []).append(Named(event, at_hand.get(real, ""), note, shared))
@@ -159,7 +155,7 @@ def published() -> Mapping[str, frozenset[str]]:
 
 def _listed(events: Iterable[str], vendor: str) -> set[str]:
     """Return which of a dump's events tell its processor: those of a vendor's that the lists or the map know."""
-    mapped = {row[1] for row in _rows()}
+    mapped = {row[1] for row in map_rows()}
     names = {normalise(event) for event in events}
     return {name for name in names if maker(name) == vendor and (name in published() or name in mapped)}
 
@@ -171,7 +167,7 @@ def _vendor_of(core: str) -> str:
 def not_listed(events: Iterable[str], core: str) -> frozenset[str]:
     """Return the events that a core's processors do not list though others do; none where no list is of the core."""
     mine, vendor = frozenset(event_map()["processors"].get(core, ())), _vendor_of(core)
-    own = {row[1] for row in _rows() if _own(row[1], row[3], row[4], vendor, core)}
+    own = {row[1] for row in map_rows() if _own(row[1], row[3], row[4], vendor, core)}
     names = _listed(events, vendor) - own if mine else set()
     return frozenset(name for name in names if not mine & published().get(name, frozenset()))
 
@@ -193,7 +189,7 @@ def shown_by_lists(events: Iterable[str], core: str) -> frozenset[str]:
 @cache
 def _having(name: str, vendor: str) -> frozenset[str]:
     """Return the processors of the lists, and the vendor's cores of the map, that have an event."""
-    rows = [row for row in _rows() if row[1] == name]
+    rows = [row for row in map_rows() if row[1] == name]
     cores = event_map()["vendors"].get(vendor, ())
     mapped = (core for core in cores if any(_own(name, row[3], row[4], vendor, core) for row in rows))
     return published().get(name, frozenset()).union(mapped)
@@ -233,7 +229,7 @@ def unused(events: Iterable[str], names: Sequence[Named], vendor: str, core: str
         name = normalise(event)
         if name in TIME_EVENTS or name in WORK_EVENTS or is_fixed_rate(event):
             continue
-        mine = [row for row in _rows() if row[1] == name and row[3] in ("", vendor)]
+        mine = [row for row in map_rows() if row[1] == name and row[3] in ("", vendor)]
         own = any(_own(name, row[3], row[4], vendor, core) for row in mine)
         of = maker(event)
         if other_core(event, time):
@@ -259,7 +255,7 @@ def unused(events: Iterable[str], names: Sequence[Named], vendor: str, core: str
 def names_for(simulated: str, vendor: str, core: str = "") -> tuple[str, ...]:
     """Return real events that stand for a simulated one on a vendor's core ("" for every); sums are joined by +."""
     groups: dict[int, list[str]] = {}
-    for event, real, _, of, cores, group, *_ in _rows():
+    for event, real, _, of, cores, group, *_ in map_rows():
         if event == simulated and (not vendor or _own(real, of, cores, vendor, core)):
             groups.setdefault(group, []).append(real)
     return tuple("+".join(names) for names in groups.values())
@@ -303,8 +299,8 @@ def cores_of(events: Iterable[str], vendor: str = "") -> dict[str, tuple[int, in
     found = {}
     for of, cores in known.items():
         for core in cores if vendor in ("", of) else ():
-            mine = {real: False for _, real, *_ in _rows() if real in names}
-            for _, real, _, generic, only, *_ in _rows():
+            mine = {real: False for _, real, *_ in map_rows() if real in names}
+            for _, real, _, generic, only, *_ in map_rows():
                 if real in mine:
                     mine[real] |= _own(real, generic, only, of, core)
             found[core] = (sum(mine.values()), len(mine) - sum(mine.values()))
@@ -314,5 +310,7 @@ def cores_of(events: Iterable[str], vendor: str = "") -> dict[str, tuple[int, in
 def countable(vendor: str, core: str) -> frozenset[str]:
     """Return the simulated events that have a name on a core."""
     return frozenset(
-        row[0] for row in _rows() if _own(row[1], row[3], row[4], vendor, core) and row[0] not in event_map()["aside"]
+        row[0]
+        for row in map_rows()
+        if _own(row[1], row[3], row[4], vendor, core) and row[0] not in event_map()["aside"]
     )
