@@ -1,6 +1,7 @@
 """``perfkit dag``: the extended roofline on the command line."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -126,7 +127,7 @@ def run_command(
     ).items():
         row = _analysed(name, dag, scheduler, machine, ranked, gus, top)
         if measured:
-            row |= _measured(dag, row, scheduler.warm)
+            row |= _measured(dag, row, scheduler.warm, machine.name == Microarchitecture.load("host").name)
         found.append(row)
         if not as_json:
             typer.echo(row["text"] + "\n")
@@ -136,8 +137,14 @@ def run_command(
         print_json([{key: value for key, value in row.items() if key not in ("roofline", "text")} for row in found])
 
 
-def _measured(dag: Any, row: dict[str, Any], warm: bool) -> dict[str, Any]:
-    """Return what a function takes on this machine, in the row's unit: the value and the ends of its error bar."""
+_FAR = 1.3  # times: a simulation further from what was measured is not to be relied on
+
+
+def _measured(dag: Any, row: dict[str, Any], warm: bool, own: bool) -> dict[str, Any]:
+    """Return what a function takes on this machine, in the row's unit: the value and the ends of its error bar.
+
+    Where the core is this machine's `own`, a simulation that is far from it is doubted, as in the verdict.
+    """
     from perfkit.collectors.dag.kernel_timing import measure_kernel
     from perfkit.errors import SettingError
 
@@ -156,7 +163,16 @@ def _measured(dag: Any, row: dict[str, Any], warm: bool) -> dict[str, Any]:
         f"{row['text']}\n\nmeasured here: {value:.3g} {row['unit']} ({least:.3g} to {most:.3g}; {timed.cycles:,.0f} "
         f"cycles, {len(timed.samples)} runs, {timed.rejected} rejected); simulated on {row['core']}: {apart:+.0%}"
     )
-    return {"measured": {"performance": value, "least": least, "most": most, "cycles": timed.cycles}, "text": text}
+    found = {"measured": {"performance": value, "least": least, "most": most, "cycles": timed.cycles}, "text": text}
+    far = timed.cycles / row["cycles"]
+    if not own or 1 / _FAR <= far <= _FAR:
+        return found
+    schedule = row["roofline"].schedule
+    said = f"measured here, it takes {far:.2g} times as long ({timed.cycles:,.0f} cycles): what this DAG lacks decides"
+    roofline = replace(schedule, doubts=(*schedule.doubts, said)).roofline()
+    text = roofline.verdict + text[len(row["verdict"]) :]
+    doubts = [*row["doubts"], said]
+    return found | {"text": text, "roofline": roofline, "verdict": roofline.verdict, "doubts": doubts}
 
 
 def _draw_levels(found: list[dict[str, Any]], paths: list[Path], host: dict[str, tuple[float, float, float]]) -> None:

@@ -84,8 +84,7 @@ def run(
     if output is not None:
         write_table(runs, output)
     show_summary(runs, place, as_json)
-    if not len(runs.ok):
-        raise DataError(f"nothing was measured: all {len(runs.table)} configurations failed, for the reasons above")
+    _any_measured(runs)
 
 
 @app.command("show", cls=options.Command)
@@ -110,6 +109,14 @@ def show(
     if output is not None:
         write_table(runs, output)
     show_summary(runs, place, as_json)
+    if len(runs.table):  # of a study that runs, or was stopped, there may be no row yet
+        _any_measured(runs)
+
+
+def _any_measured(runs: "StudyRuns") -> None:
+    """Raise DataError if all configurations failed."""
+    if not len(runs.ok):
+        raise DataError(f"nothing was measured: all {len(runs.table)} configurations failed, for the reasons above")
 
 
 @contextmanager

@@ -81,7 +81,9 @@ _WORTH = 0.01  # of the run: a function with less is not offered
 _ABOUT = 0.5  # of the time of the caller that has most: about as much, on a machine that others use
 _PART = 0.2  # of the time of `main`, from which a function that it calls is meant
 _COUNT_TO, _COUNTABLE = 2_000_000_000, 3e9  # instructions of a call that are counted, and cycles that it may take
-_ENDLESS = 100  # cycles per instruction that is recorded, from which a call is recorded where its samples are at once
+_ENDLESS = 30  # cycles per instruction that is recorded, from which a call is recorded where its samples are at once
+_FITS = 0.5  # of the limit: a call whose second half is shorter may be recorded whole
+_IN_VAIN = 1.3  # times the instructions that are counted: a call that is expected to have more is not counted
 _HOTTER = 2  # times the program's own hottest function: a library's has more of the run, and who calls it is sought
 _IDLE = 0.3  # share of a run without work that is said
 _TRIES = 3  # single calls that are tried, where exceptions leave them
@@ -230,6 +232,7 @@ class _Inquiry:
     noisy: bool = False
     longer: Trace | None = None  # a call that is longer than what is simulated, as far as it was recorded
     before: Trace | None = None  # of a part of such a call, what ran before it
+    placed: bool = False  # whether what is explained is such a part, chosen by where the time goes
     expected: float = 0.0  # cycles of such a part with that in the caches
     inner: HotFunction | None = None  # the hottest function, also where one that calls it is explained
     inner_run: CallTimes | None = None  # its calls
@@ -315,7 +318,10 @@ class _Inquiry:
             states = tuple(beside(lambda warm: Gus(core, warm=warm).run(trace), ("none", "caches")))
             self.expected = self._after_what_ran(core, calls, trace)
         once, _ = self._measured(timed, calls, trace, why_not, core)
-        self._answer_first(hot, _nearest(states, calls, once, self.expected)[0], once)
+        nearest = _nearest(states, calls, once, self.expected)[0]
+        # A call that most likely has more instructions than are counted is not counted in vain.
+        self.uncounted = self.uncounted and timed[0].cycles[0] / nearest.cpi < _IN_VAIN * _COUNT_TO
+        self._answer_first(hot, nearest, once)
         if self.uncounted:
             with self._stage(f"counting the instructions of the call of {hot.name}, to compare with its time"):
                 self._count(hot, calls)
@@ -549,7 +555,7 @@ class _Inquiry:
             calls, trace = self._recorded(above, timed, found)
             return above, reason, timed, calls, self._where_the_time_goes(found, above, trace, core)
         except (DataError, Refusal, UnavailableError) as error:
-            self.longer, self.before, self.crowded = None, None, False
+            self.longer, self.before, self.placed, self.crowded = None, None, False, False
             self.unseen[said:] = [
                 f"what {hot.name} does in the function that calls it, which cannot be recorded: {error}"
             ]
@@ -650,7 +656,7 @@ class _Inquiry:
             cycles = timed[0].cycles
             calls = choose_calls(cycles, self.limit, most=_AHEAD)
             endless = len(cycles) == 1 and cycles[0] > _ENDLESS * self.limit
-            if endless and (middle_part := self._from_the_middle(found, hot)) is not None:
+            if endless and (middle_part := self._from_the_middle(found, hot, _FITS)) is not None:
                 self.uncounted = bool(cycles[0] < _COUNTABLE)
                 return calls, middle_part
         while True:
@@ -750,7 +756,7 @@ class _Inquiry:
             The samples lie in code that the recording does not reach: it would explain something else.
         """
         inside = _seen(found, trace) if found is not None and not few(found) else None
-        if trace.provenance.complete or self.before is not None:  # whole, or recorded where its samples are
+        if trace.provenance.complete or self.placed:  # whole, or recorded where its samples are
             return trace
         if (steady := self._steady(found, hot)) is not None:
             return steady
@@ -786,11 +792,17 @@ class _Inquiry:
         if self.longer is not None and self.longer.provenance.complete:
             parts = windows_of(self.longer, self.limit)
             part = self._part(self.longer, *parts[len(parts) // 2])
-            return part if share_of(part, self.longer) is not None else None
+            if share_of(part, self.longer) is not None:
+                return part
+            self.before, self.placed = None, False
+            return None
         return self._from_the_middle(found, hot)
 
-    def _from_the_middle(self, found: Profile | None, hot: HotFunction) -> Trace | None:
-        """Return a part of a long call that runs when half of the samples of its hottest code have been taken."""
+    def _from_the_middle(self, found: Profile | None, hot: HotFunction, least: float = _LEAST_PART) -> Trace | None:
+        """Return a part of a long call that runs when half of the samples of its hottest code have been taken.
+
+        None where that is not known, or the call returns before `least` of the limit has been recorded.
+        """
         moment = math.nan if found is None or few(found) else _half_done(found, self.inner or hot)
         for after in (moment, moment / 2):  # the run may be shorter this time
             if not after > 0:
@@ -800,8 +812,8 @@ class _Inquiry:
                 longer = self._tracer(hot, Calls(0, 1), _FAR_IN * self.limit, after)
             except (DataError, UnavailableError):
                 continue
-            if longer.instruction_count < _LEAST_PART * self.limit:
-                continue  # an inner call of a recursion, which has returned to what is not recorded
+            if longer.instruction_count < least * self.limit:
+                continue  # as an inner call of a recursion, which has returned to what is not recorded
             assert found is not None
             parts = windows_of(longer, self.limit)
             seen = [_seen(found, longer.part(*each, "")) or 0.0 for each in parts]
@@ -859,7 +871,7 @@ class _Inquiry:
     def _part(self, longer: Trace, first: int, last: int) -> Trace:
         """Return so many blocks, and keep what ran before them: never a whole call, though it may end with the call."""
         limit = f"limit of {self.limit} instructions"
-        self.before = longer.part(0, first, limit) if first else None
+        self.before, self.placed = longer.part(0, first, limit) if first else None, True
         part = longer.part(first, last, limit)
         return replace(
             part, provenance=replace(part.provenance, complete=False, stopped=part.provenance.stopped or limit)
@@ -1087,7 +1099,7 @@ class _Inquiry:
                 unseen.append(
                     f"BEWARE: {1 - inside:.0%} of the samples in {hot.name} lie in code that was not recorded"
                 )
-        if not origin.complete and self.before is None:
+        if not origin.complete and not self.placed:
             unseen.append(f"the rest of the call: recording ended at the {origin.stopped} (--limit)")
         if timed and len(timed[0].ticks):
             n, ended = timed[0].calls, timed[0].ended

@@ -175,7 +175,7 @@ def source_lines(frame: pd.DataFrame, causality: Sequence[float]) -> pd.DataFram
     frame
         One row per static instruction (`perfkit.GusResult.to_frame`).
     causality
-        Each instruction's share of the causes (`perfkit.simulators.Causality.shares`).
+        Each instruction's share of the time for which the dispatch was held up (`perfkit.simulators.Causality.held`).
 
     Returns
     -------

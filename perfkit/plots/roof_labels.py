@@ -16,7 +16,11 @@ _STEP = 4.0  # points between two places that are tried
 _FREE = 2.0  # points that stay free around a label
 _MARGIN = 6.0  # points from where a roof comes in to its label
 _SIZES = (8.0, 7.0, 6.0)  # of letters, in points; smaller ones only where larger ones find no place
-PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.9}
+
+
+def paper_of(ax: Any) -> dict[str, Any]:
+    """Return what lies behind letters on axes: their own background."""
+    return {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.8, "alpha": 0.9}
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def label_roofs(ax: Any, labels: Sequence[RoofLabel], boxes: Sequence[Any]) -> l
         start = ax.transData.inverted().transform(turn.T @ np.array([begin + _FREE * pixel, entry[1]]))
         ax.annotate(
             label.words, start, rotation=math.degrees(angle), rotation_mode="anchor", ha="left", va="center",
-            fontsize=size, color=label.colour, bbox=PAPER, zorder=4,
+            fontsize=size, color=label.colour, bbox=paper_of(ax), zorder=4,
         )  # fmt: skip
     return left_over
 

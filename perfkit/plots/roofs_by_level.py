@@ -19,7 +19,7 @@ import numpy as np
 
 from perfkit.errors import SettingError
 from perfkit.files import replaced
-from perfkit.plots.roof_labels import PAPER, RoofLabel, label_roofs
+from perfkit.plots.roof_labels import RoofLabel, label_roofs, paper_of
 from perfkit.plots.style import DARK_PAGE, ROOF, SERIES, axes_or_new, plain_ticks
 from perfkit.simulators.dag.core import MEMORY
 from perfkit.simulators.dag.extended_roofline import NAMES
@@ -33,6 +33,7 @@ _ALIKE = 0.06  # relative distance of two roofs that are drawn as one
 _MARKER = 6  # points that a kernel's point takes around its middle
 _TITLE = 90  # letters of a line of doubted names
 _LINE = 11  # points from one label to the next
+_LIGHT = "#DDDDDD"  # roofs on a dark background
 HOST = "#8a4b08"  # what was measured of the host: not a colour of the kernels
 _SVG = "http://www.w3.org/2000/svg"
 
@@ -91,9 +92,10 @@ def plot_levels(
     ax.grid(True, which="major", alpha=0.25)
     _draw_kernels(ax, schedules, points, measured)
     used = [level for level in MEMORY if any(level in found for found in points.values())]
-    handles = [ax.plot([], [], _MARKERS[level], color=ROOF, linestyle="none", label=NAMES[level])[0] for level in used]
+    ink = _ink(ax)
+    handles = [ax.plot([], [], _MARKERS[level], color=ink, linestyle="none", label=NAMES[level])[0] for level in used]
     if measured:
-        handles.append(ax.plot([], [], "x", color=ROOF, linestyle="none", label="measured")[0])
+        handles.append(ax.plot([], [], "x", color=ink, linestyle="none", label="measured")[0])
     labels = _draw_roofs(ax, _bandwidths(list(schedules.values())))
     if host:
         labels += _draw_host(ax, {level: ends for level, ends in host.items() if level in used})
@@ -203,13 +205,20 @@ def _bandwidths(schedules: Sequence[Schedule]) -> dict[str, float]:
     return found
 
 
+def _ink(ax: Any) -> str:
+    """Return the colour of roofs: light on axes with a dark background."""
+    from matplotlib.colors import to_rgb
+
+    return ROOF if sum(to_rgb(ax.get_facecolor())) > 1.5 else _LIGHT
+
+
 def _draw_peak(ax: Any, peak: float, unit: str) -> None:
     """Draw the highest roof, which is level, and its label at the right."""
-    ax.axhline(peak, color=ROOF, linewidth=1.8)
+    ax.axhline(peak, color=_ink(ax), linewidth=1.8)
     kind = "computation" if unit == "flops" else "integer work"
     ax.annotate(
         f"peak {kind}: {peak:.3g} {unit}/cycle", (ax.get_xlim()[1], peak), xytext=(-4, 3), textcoords="offset points",
-        ha="right", va="bottom", fontsize=8, color=ROOF, bbox=PAPER,
+        ha="right", va="bottom", fontsize=8, color=_ink(ax), bbox=paper_of(ax),
     )  # fmt: skip
 
 
@@ -226,9 +235,9 @@ def _draw_roofs(ax: Any, bandwidths: Mapping[str, float]) -> list[RoofLabel]:
     found = []
     for levels in groups:
         beta = bandwidths[levels[0]]
-        ax.plot(x, beta * x, color=ROOF, linewidth=1.4)
+        ax.plot(x, beta * x, color=_ink(ax), linewidth=1.4)
         words = f"{', '.join(NAMES[level] for level in levels)}: {beta:.3g} bytes/cycle"
-        found.append(RoofLabel(beta, words, ROOF))
+        found.append(RoofLabel(beta, words, _ink(ax)))
     return found
 
 

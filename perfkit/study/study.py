@@ -51,6 +51,7 @@ _STATIC = {  # what is known of their names beforehand
     "vectorization": {"vectorized_loops", "vectorized_bytes"},
     "osaca": {"osaca_cycles", "osaca_throughput", "osaca_dependency"},
 }
+_MIX = re.compile(r"mix_[a-z0-9]+(_([XYZ]MM|GPR|K|IMM|MEM|LABEL))*")
 HOST_FACTS = ("LAST_CACHE", "CPUS")
 """Names that expressions may use for the host: bytes of its last cache, and processors that may be used."""
 # Strings (raw ones first), characters (no digit separators) and comments of C and C++, whichever begins first.
@@ -272,13 +273,20 @@ class Study(Strict):
         if self.is_program and self.cache == "cold":
             raise ValueError("a whole program flushes the caches itself: `cache: cold` needs a PK_REGION")
         for name, values in self.dimensions.items():
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.lower().startswith("pk_") or name in RESERVED:
-                raise ValueError(f"{name!r} cannot name a dimension: it is no C macro name, or it is taken")
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise ValueError(f"{name!r} cannot name a dimension: it is no C macro name")
+            if name.lower().startswith("pk_"):
+                raise ValueError(f"{name!r} cannot name a dimension: names with PK_ are those of perfkit.h")
+            if name in RESERVED:
+                raise ValueError(
+                    f"{name!r} cannot name a dimension: it is taken by a column of perfkit's tables or a value of "
+                    f"expressions; reserved are {', '.join(sorted(RESERVED, key=str.lower))}"
+                )
             if self.assembly is not None and name in _OF_ASSEMBLY:
                 raise ValueError(
                     f"{name!r} cannot name a dimension: in assembly mode perfkit says in it what was timed"
                 )
-            if name in self._asked:
+            if self._adds(name):
                 raise ValueError(f"{name!r} cannot name a dimension: the study's events or static add that column")
             if isinstance(values, tuple) and not values:
                 raise ValueError(f"the dimension {name} has no values")
@@ -308,7 +316,7 @@ class Study(Strict):
         if isinstance(self.memory, str):
             _only_known(Expression(self.memory), known, "memory")
         for name, text in self.derive.items():
-            if name in RESERVED or name in self.dimensions or name in self._asked:
+            if name in RESERVED or name in self.dimensions or self._adds(name):
                 raise ValueError(
                     f"derive: {name!r} is a column that is measured or varied, which it would overwrite: name it "
                     "otherwise"
@@ -316,10 +324,10 @@ class Study(Strict):
             Expression(text)
         return self
 
-    @property
-    def _asked(self) -> set[str]:
-        """Columns that `events` and `static` add."""
-        return {event.replace("-", "_") for event in self.events}.union(*(_STATIC[one] for one in self.static))
+    def _adds(self, name: str) -> bool:
+        """Whether `events` or `static` add a column of that name, or may: those of ``mix`` are of what is compiled."""
+        added = {event.replace("-", "_") for event in self.events}.union(*(_STATIC[one] for one in self.static))
+        return name in added or ("mix" in self.static and _MIX.fullmatch(name) is not None)
 
     # -- reading and writing ---------------------------------------------------------------------------------------
 

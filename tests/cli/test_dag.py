@@ -1,9 +1,12 @@
 """`perfkit dag`."""
 
+import json
 import re
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from perfkit.cli.main import app
@@ -105,3 +108,24 @@ def test_own_code_meets_the_core_of_this_machine_and_the_papers_kernels_say_wher
     done = RUN.invoke(app, ["dag", "kernel", "reduction", "--size", "50", "--core", "host"])
     assert " on zen3 (simulated)" in done.stdout
     assert not done.stderr
+
+
+@pytest.mark.parametrize(("times", "told"), [(1.1, ""), (1.9, "1.9 times"), (0.5, "0.5 times")])
+def test_a_measured_time_far_from_the_simulated_one_is_in_the_verdict(tmp_path, monkeypatch, times, told):
+    from perfkit.collectors.dag import kernel_timing
+
+    source = tmp_path / "k.c"
+    source.write_text("void f(double *a, long n) { for (long i = 0; i < n; i++) a[i] = a[i] * 3 + 1; }\n")
+    call = ["dag", "run", str(source), "-f", "f", "--no-relax", "--json", "--measure", "--", "f8[500]", "500"]
+    simulated: list[float] = [1000.0]
+
+    def measured(dag, warm):
+        return kernel_timing.KernelCycles(dag.name, np.full(5, times * simulated[0]), 0)
+
+    monkeypatch.setattr(kernel_timing, "measure_kernel", measured)
+    simulated[0] = json.loads(CliRunner().invoke(app, call).stdout)[0]["cycles"]
+    (row,) = json.loads(CliRunner().invoke(app, call).stdout)
+    assert [told in doubt for doubt in row["doubts"]] == [True] * bool(told)
+    assert ("Do not rely on these cycles: measured here" in row["verdict"]) == bool(told)
+    other = "zen4" if row["core"] != "zen4" else "zen5"  # what this machine takes says nothing of another core
+    assert json.loads(CliRunner().invoke(app, [*call[:3], "--core", other, *call[3:]]).stdout)[0]["doubts"] == []

@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 
 from perfkit.cli.main import app
 from perfkit.cli.study import show_summary, write_table
+from perfkit.collectors.microbenchmark.passes import record_of
 from perfkit.collectors.microbenchmark.store import Store
-from perfkit.errors import PerfkitError
+from perfkit.errors import DataError, PerfkitError
 from perfkit.fitters.studies.analysis import read_tables
 from perfkit.study.runs import StudyRuns
-from perfkit.study.study import Study
+from perfkit.study.study import Configuration, Study
 
 LINE = b"\n"
 KERNEL = "PK_REGION { for (long i = 0; i < N; i++) PK_KEEP(i); }\n"
@@ -77,6 +78,23 @@ def test_a_folder_that_holds_no_row_yet_is_shown_as_such(study, tmp_path):
     )
     shown = json.loads(invoke("study", "show", out, "--json").stdout)
     assert (shown["predicted"], shown["failures"]) == (0, [])
+
+
+def test_a_study_of_which_every_row_failed_is_no_success_when_shown_either(tmp_path):
+    """It ended with 0."""
+    failed = record_of(Configuration(values={"N": 1}, compiler="gcc", flags="", threads=1), "key", message="broke")
+    for rows in (1, 2):
+        out = tmp_path / f"out{rows}"
+        with Store(out, "of the study") as store:
+            for each in (failed, failed | {"key": "other", "values": {"N": 2}, "status": "ok"})[:rows]:
+                store.add(each)
+        (out / "metadata.json").write_text("{}")
+        (out / "study.yaml").write_text(Study("PK_REGION { }", {"N": [1, 2]}).to_yaml())
+        shown = invoke("study", "show", out)
+        assert "failed: N=1" in shown.output
+        told = "nothing was measured: all 1 configurations failed, for the reasons above"
+        assert (isinstance(shown.exception, DataError) and str(shown.exception) == told) == (rows == 1), shown.exception
+        assert (shown.exit_code == 0) == (rows == 2)
 
 
 @pytest.mark.measures

@@ -270,6 +270,13 @@ def test_interval_by_hand():
     ("ratios", "verdict", "words"),
     [
         ([1.02, 1.021, 1.019, 1.02], "slower", "new is slower than old by 2.00%"),
+        ([2.5, 2.51, 2.49, 2.5], "slower", "new is slower than old by 150.00% (+"),
+        (
+            [12, 12.1, 11.9, 12],
+            "slower",
+            "new is slower than old: it takes 12 times as long (12 times to 12 times with",
+        ),
+        ([223579, 223580, 223578, 223579], "slower", "new is slower than old: it takes 223,579 times as long (223,5"),
         ([0.98, 0.981, 0.979, 0.98], "faster", "new is faster than old: it takes 2.00% fewer cycles"),
         ([1.001, 1.0011, 1.0012, 1.001], "same", "new and old take the same time, within 0.5%"),
         ([0.9, 1.1, 0.95, 1.05], "undecided", "one is not excluded either"),

@@ -392,3 +392,61 @@ def test_the_papers_kernels_take_the_cores_latencies_in_whole():
     assert len(of_zen5.program.op) > len(pk.open_dags("mvm", sizes=[8])["mvm(8)"].program.op), "sums are forwarded"
     paper = [pk.open_dags("mvm", sizes=[8], core=c, whole=False)["mvm(8)"].program.op for c in (zen5, None)]
     assert np.array_equal(*paper)
+
+
+ZEN5 = pk.Microarchitecture.load("zen5")
+TWO = """declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.abs.i64(i64, i1)
+declare i32 @llvm.uadd.sat.i32(i32, i32)
+declare i64 @llvm.usub.sat.i64(i64, i64)"""
+ADD_TO = "  %u = add i64 %s, %i\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "zen5", "zen4"),
+    [
+        (ADD_TO + "  %t = call i64 @llvm.smax.i64(i64 %u, i64 0)", 4, 3),
+        (ADD_TO + "  %t = call i64 @llvm.umin.i64(i64 %u, i64 %i)", 3, 3),
+        (ADD_TO + "  %t = call i64 @llvm.umax.i64(i64 %u, i64 %i)", 4, 3),
+        (ADD_TO + "  %t = call i64 @llvm.umax.i64(i64 %u, i64 7)", 3, 3),
+        (ADD_TO + "  %c = icmp sgt i64 %u, %i\n  %t = select i1 %c, i64 %s, i64 %i", 4, 3),
+        (ADD_TO + "  %c = icmp slt i64 %u, 0\n  %t = select i1 %c, i64 %s, i64 %i", 3, 3),
+        (ADD_TO + "  %c = icmp eq i64 %u, %i\n  %t = select i1 %c, i64 %s, i64 %i", 3, 3),
+        (ADD_TO + "  %c = icmp ult i64 %u, %i\n  %t = select i1 %c, i64 %s, i64 %i", 3, 3),
+        (ADD_TO + "  %c = icmp ugt i64 %u, 9\n  %t = select i1 %c, i64 %s, i64 %i", 3, 3),
+        (ADD_TO + "  %c = icmp ugt i64 %u, %i\n  %t = select i1 %c, i64 %s, i64 %i", 4, 3),
+        # The moved values wait for no flags: only the chain through the registers, one cycle a link.
+        ("  %c = icmp sgt i64 %i, 7\n  %t = select i1 %c, i64 %s, i64 %i", 1, 1),
+        (ADD_TO + "  %t = call i64 @llvm.abs.i64(i64 %u, i1 true)", 3, 3),
+        (ADD_TO + "  %t = call i64 @llvm.usub.sat.i64(i64 %u, i64 3)", 3, 3),
+    ],
+)
+def test_a_conditional_move_takes_what_its_condition_takes(tmp_path, body, zen5, zen4):
+    """Measured on a Zen 5: CMP, CMOVL, ADD 4.0 cycles per link, CMP, CMOVB, ADD 3.0."""
+    assert link(source(tmp_path, body, declared=TWO, core=ZEN5), "zen5") == pytest.approx(zen5, abs=0.1)
+    core = pk.Microarchitecture.load("zen4")
+    assert link(source(tmp_path, body, declared=TWO, core=core), "zen4") == pytest.approx(zen4, abs=0.1)
+
+
+def test_above_takes_two_operations_where_the_table_says_so(tmp_path):
+    body = ADD_TO + "  %t = call i64 @llvm.{}.i64(i64 %u, i64 %i)"
+    core = pk.Microarchitecture.load("ice_lake")
+    for name, cycles in (("umax", 4), ("umin", 3), ("smax", 3)):
+        traced = source(tmp_path, body.format(name), declared=TWO, core=core)
+        assert link(traced, "ice_lake") == pytest.approx(cycles, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("other", "sse2", "sse4"),
+    [("1.5", 2, 1), ("0.0", 1, 1), ("%x", 0, 0)],  # beyond the comparison; the last is a minimum
+)
+def test_a_choice_of_floating_point_numbers_masks(tmp_path, other, sse2, sse4):
+    body = (
+        f"  %x = sitofp i64 %i to double\n  %c = fcmp olt double %s, %x\n  %t = select i1 %c, double %s, double {other}"
+    )
+    compared = DagCore.load("zen4").latency_A
+    for target, cycles in ((BASELINE, sse2), (BASELINE.replace("+sse2", "+sse4.1"), sse4)):
+        traced = source(tmp_path, body, kind="double", start=1.0, target=target)
+        assert link(traced) == pytest.approx(compared + cycles, abs=0.1)

@@ -198,6 +198,18 @@ def test_a_scaled_index_takes_a_cycle_where_the_core_says_so(code, cycles):
     assert DagScheduler(core).run(source).cycles == pytest.approx(cycles * runs, abs=2 * cycles)
 
 
+@pytest.mark.parametrize(
+    ("move", "core", "cycles"),
+    [("480f4cc7", "zen5", 4), ("480f42c7", "zen5", 3), ("480f4cc7", "zen4", 3), ("480f42c7", "zen4", 3)],
+)
+def test_a_conditional_move_of_two_flags_takes_a_zen5_longer(move, core, cycles):
+    """``cmp rax, rdi; cmovl rax, rdi; add rax, 1`` takes 4.0 cycles on a Zen 5, with ``cmovb`` 3.0."""
+    rows = [(hexes(code), []) for code in ("4839f8", move, "4883c001")]
+    loaded, runs = pk.Microarchitecture.load(core), 50
+    source = trace_dag(traced(rows, runs, []), whole=True, core=loaded)
+    assert DagScheduler(loaded).run(source).cycles == pytest.approx(cycles * runs, abs=2 * cycles)
+
+
 def test_what_the_dag_does_not_know_is_counted():
     rows = [(hexes("f3a4"), [(True, False, 0), (False, True, 0)]), (hexes("c3"), [(True, False, 8)])]
     made = traced(rows, 6, [0, 4096, 8192] * 6, [40, 40] * 6)  # rep movsb; ret

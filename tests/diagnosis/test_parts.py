@@ -456,6 +456,34 @@ def test_a_part_that_ends_at_once_is_an_inner_call_of_a_recursion(monkeypatch, l
     assert (found is not None) == taken
 
 
+def test_a_call_that_ends_soon_behind_its_middle_may_be_recorded_whole(monkeypatch):
+    trace = pk.datasets.load("traces/correlation-v5-small").head(400)
+    asked, _ = from_the_middle(trace, monkeypatch)
+    assert asked._from_the_middle(object(), object()) is not None
+    assert asked._from_the_middle(object(), object(), 0.5) is None
+
+
+def test_a_part_that_begins_with_the_recording_is_recorded_and_told_once(monkeypatch):
+    """Nothing was simulated before it, which was taken for a part that was yet to be looked for."""
+    trace = pk.datasets.load("traces/correlation-v5-small").head(900)
+    asked, part = from_the_middle(trace, monkeypatch)
+    assert asked.before is None
+    core = pk.Microarchitecture.load("zen4")
+    assert asked._where_the_time_goes(object(), object(), part, core) is part
+    assert len(asked.unseen) == 1
+
+
+def test_a_middle_that_is_not_taken_leaves_nothing_behind(monkeypatch):
+    asked, whole = inquiry(), pk.datasets.load("traces/correlation-v5-small").head(4000)
+    asked.longer = dataclasses.replace(
+        whole, provenance=dataclasses.replace(whole.provenance, complete=True, stopped="")
+    )
+    monkeypatch.setattr("perfkit.diagnosis.why.share_of", lambda *_: None)
+    assert asked._steady(None, object()) is None
+    assert asked.before is None
+    assert not asked.placed
+
+
 def test_the_end_of_a_call_is_not_compared_with_the_whole_of_it(monkeypatch):
     """A recording from the middle of a call ends with it, and has room: seven times too slow, said the comparison."""
     trace = pk.datasets.load("traces/correlation-v5-small").head(900)

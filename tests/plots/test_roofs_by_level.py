@@ -178,3 +178,19 @@ def test_colours_of_roofs_are_told_apart_from_light_and_dark_paper():
         own = luminance(colour)
         assert 1.05 / (own + 0.05) >= 3, colour
         assert (own + 0.05) / (luminance("#111111") + 0.05) >= 3, colour
+
+
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_roofs_and_their_labels_stand_out_from_the_background(rooflines, style):
+    from matplotlib.colors import to_rgb
+
+    with mpl.style.context(style):
+        ax = plot_levels(rooflines)
+    paper = sum(to_rgb(ax.get_facecolor()))
+    roofs = [line for line in ax.lines if line.get_linewidth() in (1.4, 1.8)]
+    labels = [text for text in ax.texts if "/cycle" in text.get_text() and text.get_bbox_patch() is not None]
+    assert roofs
+    assert labels
+    for made in (*roofs, *labels):
+        assert abs(sum(to_rgb(made.get_color())) - paper) > 2
+    assert all(sum(to_rgb(text.get_bbox_patch().get_facecolor())) == pytest.approx(paper) for text in labels)

@@ -28,6 +28,57 @@ def test_each_rule_compares_with_the_cycles(facts, words):
     assert doubts(few, 3000, 1000, 20, 10) == ()
 
 
+MIXED = """#include <stdint.h>
+uint64_t mixed(long n) {
+  uint64_t x = 1, s = 0;
+  for (long i = 0; i < n; i++) {
+    x += 0x9e3779b97f4a7c15ull;
+    uint64_t z = x;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    s += z ^ (z >> 31);
+  }
+  return s;
+}
+uint64_t shifted(long n) {
+  uint64_t x = 88172645463325252ull;
+  for (long i = 0; i < n; i++) { x ^= x << 13; x ^= x >> 7; x ^= x << 17; }
+  return x;
+}
+"""
+
+
+def test_integer_work_that_fills_six_units_is_said(tmp_path):
+    """SplitMix64 takes a Zen 5 2.6 cycles, and 1.85 are simulated; one chain, and cores of four units, keep theirs."""
+    path = tmp_path / "mixed.c"
+    path.write_text(MIXED)
+    for function, core, told in (("mixed", "zen5", 1), ("shifted", "zen5", 0), ("mixed", "zen4", 0)):
+        found = pk.trace_c(path, function, 2000, whole=True, core=pk.Microarchitecture.load(core))
+        schedule = DagScheduler(DagCore.load(core), record=False).run(found)
+        assert len([doubt for doubt in schedule.doubts if "six units" in doubt]) == told
+
+
+EVERY = """double every(const double *a, long n, long s) {
+  double t = 0;
+  for (long i = 0; i < n; i += s) t += a[i];
+  return t;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("elements", "stride", "told"),
+    [(1 << 20, 8, 1), (1 << 22, 71, 1), (1 << 16, 8, 0), (1 << 12, 8, 0), (1 << 20, 1, 0)],  # L3, L3, L2, L1, the chain
+)
+def test_where_l3_decides_its_neighbours_are_said(tmp_path, elements, stride, told):
+    path = tmp_path / "every.c"
+    path.write_text(EVERY)
+    core = pk.Microarchitecture.load("zen5")
+    found = pk.trace_c(path, "every", np.zeros(elements), elements, stride, whole=True, core=core)
+    schedule = DagScheduler(DagCore.load("zen5"), record=False).run(found)
+    assert len([doubt for doubt in schedule.doubts if doubt.startswith("L3 decides")]) == told
+
+
 def search(data, wanted, found):
     """Look for each of `wanted` by bisection."""
     for k in range(wanted.size):

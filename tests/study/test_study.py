@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -284,6 +285,15 @@ def test_names_that_assembly_mode_fills_in_are_free_in_kernels():
     assert {(one.values["ORDER"], one.values["INSTRUCTIONS"]) for one in orders} == {("0,1", 2), ("1,0", 2)}
 
 
+def test_reserved_names_are_said_to_be_reserved_and_documented():
+    documented = Path(__file__).parents[2].joinpath("docs", "studies.md").read_text(encoding="utf-8")
+    listed = documented.split("Reserved names", 1)[1].split("\n\n", 1)[0]
+    assert {f"`{name}`" for name in RESERVED} <= set(re.findall(r"`\w+`", listed))
+    for name, reason in (("kind", "reserved are attempts, compiler,"), ("2N", "no C macro name"), ("PK_N", "PK_")):
+        with pytest.raises(SettingError, match=f"'{name}' cannot name a dimension: .*{reason}"):
+            Study("PK_REGION { }", {name: [1]})
+
+
 @pytest.mark.parametrize("name", ["repetitions", "kind"])
 def test_columns_that_written_tables_add_name_nothing_of_the_users(name):
     """A table with two columns `repetitions` could not be read again."""
@@ -301,6 +311,7 @@ def test_columns_that_written_tables_add_name_nothing_of_the_users(name):
         ({"events": ["branch-misses"]}, "branch_misses"),
         ({"static": ["mca"]}, "mca_cycles"),
         ({"static": ["mix", "osaca"]}, "osaca_cycles"),
+        ({"static": ["mix"]}, "mix_add_GPR_GPR"),
     ],
 )
 def test_columns_that_events_and_static_add_name_nothing_else(asked, name):

@@ -58,7 +58,7 @@ class ListingView(Explorer):
         ``att``, ``block``, ``file``, ``line``, ``source_line``, ``executions``, ``latency``, ``cause``, ``time_share``
         where known; every further numeric column is the instruction's share of one resource.
     causality : sequence of float, optional
-        Each instruction's share of the causes (`perfkit.simulators.Causality.shares`).
+        Each instruction's share of the time for which the dispatch was held up (`perfkit.simulators.Causality.held`).
     title : str
         What was simulated.
 

@@ -30,7 +30,7 @@ class SourceView(Explorer):
     frame : DataFrame
         One row per static instruction with ``file``, ``line`` and ``source_line`` (`perfkit.GusResult.to_frame`).
     causality : sequence of float
-        Each instruction's share of the causes (`perfkit.simulators.Causality.shares`).
+        Each instruction's share of the time for which the dispatch was held up (`perfkit.simulators.Causality.held`).
     top : int
         How many lines to show.
     title : str

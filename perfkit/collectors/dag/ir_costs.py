@@ -21,6 +21,7 @@ _CONVERSIONS = {
     "fptrunc": "CVTSD2SS_XMM_XMMM64",
 }
 _ROUNDING = "ROUNDSD_XMM_XMMM64_IMM8"
+_BITWISE = "ANDPD_XMM_XMMM128"
 _SQUARE_ROOTS = {4: "SQRTSS_XMM_XMMM32", 8: "SQRTSD_XMM_XMMM64"}
 _DIVIDES = "DIVSD_XMM_XMMM64"
 
@@ -45,6 +46,10 @@ _OWN = {"skylake_x": _SKYLAKE}
 # Measured on a Zen 5 guest, 2026-11-28, blocks of an AND, and a load of [rbx + rcx * 1, 2, 4, 8]: 5.0, 6.0, 6.0 and 6.0
 # cycles; a load into a vector register with a scale of 8 takes one more than without, too.
 _SCALED_INDEX = {"zen5": 1.0}
+# Operations by which a conditional move is longer whose condition reads two flags (less, greater, above, not above).
+# Measured on a Zen 5 guest, 2026-11-28: a chain of CMP, CMOVL and ADD takes 4.0 cycles, of CMP, CMOVB and ADD 3.0; four
+# CMOVL of old flags 1.52, four CMOVB 1.05; SETL takes what SETB does.
+_TWO_FLAGS = {"zen5": 1}
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,10 @@ class IrCosts:
         Cycles by which an addition's result is later for what is no addition.
     scaled
         Cycles by which a load with a scaled index is later.
+    signed_choice, unsigned_choice
+        Operations beyond one of a conditional move on less or greater, and on above or not above, which read two flags.
+    vector
+        Cycles of integer and bitwise operations in vector registers, in all.
     """
 
     divisions: Mapping[tuple[str, int], Division] = field(default_factory=dict)
@@ -75,6 +84,9 @@ class IrCosts:
     square_roots: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     forwarding: int = 0
     scaled: int = 0
+    signed_choice: int = 0
+    unsigned_choice: int = 0
+    vector: int = 1  # 2 on Zen 5
 
     def division(self, operation: str, kind: str) -> Division:
         """Return what a division of a type of LLVM IR takes."""
@@ -114,12 +126,26 @@ class IrCosts:
             square_roots=_square_roots(tables),
             forwarding=round(core.feature("add_forwarding", 0.0)),
             scaled=scaled_index(core),
+            vector=_latency(tables, _BITWISE) or cls.vector,
+            signed_choice=two_flags(core),
+            unsigned_choice=max(two_flags(core), _uops(tables, "CMOVBE_R64_RM64") - 1),
         )
 
 
 def scaled_index(core: Microarchitecture) -> int:
     """Return the cycles by which a scaled index delays a load on a core."""
     return round(core.feature("scaled_index_latency", _SCALED_INDEX.get(core.name, 0.0)))
+
+
+def two_flags(core: Microarchitecture) -> int:
+    """Return by how many operations a conditional move that reads two flags is longer on a core."""
+    return _TWO_FLAGS.get(core.name, 0)
+
+
+def _uops(tables: InstructionTables, form: str) -> int:
+    """Return a form's fused micro-operations, 1 where they are not known."""
+    found = tables.form(form).fused_uops
+    return 1 if math.isnan(found) else round(found)
 
 
 def _latency(tables: InstructionTables, form: str) -> int:

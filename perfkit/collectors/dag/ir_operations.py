@@ -78,6 +78,8 @@ _INTEGER_INTRINSIC = re.compile(
     r"^@llvm\.(?:[su](?:min|max)|abs|ctpop|ctlz|cttz|bswap|bitreverse|fsh[lr]|[su](?:add|sub|mul))"
 )
 _CHOSEN = re.compile(r"^@llvm\.[su](?:min|max)\.")
+_COMPARES = re.compile(r"\bicmp (?:samesign )?([a-z]+) ")
+_ZERO = re.compile(r"^(?:\S+ |<.*> )(?:0\.0+e\+00|zeroinitializer)$")
 # What functions that are not in the module may do without a word: memory from the system, errors, numba's own service.
 _HARMLESS = re.compile(
     r"^@(?:llvm\.|NRT_|numba_(?:gil|unpickle|do_raise|runtime|attempt_nocopy|make_|recreate)|_?Py|malloc$|free$|calloc$"
@@ -175,6 +177,7 @@ class IrReader:
         self.function, self.traced, self.ignored = function, traced, ignored
         self.count_all, self.whole, self.costs = count_all, whole, costs
         self.users: dict[str, list[tuple[IrInstruction, int]]] = {}
+        self.made = {i.name: i for block in function.blocks for i in block.instructions if i.name}
         for block in function.blocks:
             for instruction in block.instructions:
                 for k, operand in enumerate(instruction.operands):
@@ -315,6 +318,9 @@ class IrReader:
         if self.whole and self.works(i):
             self.node(part, INTEGER, i, names, self.costs.converted(i.opcode) - 1 if i.opcode in _CONVERTS else 0)
             return
+        if self.whole and self.blends(i):
+            self.blend(part, i, names)
+            return
         left, right, *more = [*[n for n in names if n], "", ""]
         if more and more[0]:  # a select of three values
             between = self.temporary(i)
@@ -334,6 +340,44 @@ class IrReader:
             users = self.users.get(i.name, ())
             return not users or not all(_FUSED_CALL.match(user.callee) for user, _ in users)
         return i.opcode == "shufflevector"
+
+    def blends(self, i: IrInstruction) -> bool:
+        """Whether a choice of floating-point numbers takes operations beside its comparison: no minimum or maximum."""
+        if i.opcode != "select" or not is_float(i.type):
+            return False
+        condition = self.made.get(i.operands[0].name)
+        if condition is None or condition.opcode != "fcmp":
+            return False
+        return {value.text for value in i.operands[1:]} != {value.text for value in condition.operands}
+
+    def blend(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
+        """Choose by a comparison's mask: one instruction of SSE4.1; before that AND, AND NOT and OR."""
+        if not self.function.has("sse4.1") and not any(_ZERO.match(value.text) for value in i.operands[1:]):
+            masked = [replace(i, name=self.temporary(i)) for _ in range(2)]
+            for made, value in zip(masked, names[1:], strict=True):
+                self.node(part, INTEGER, made, [names[0], value])
+            names = [made.name for made in masked]
+        self.node(part, INTEGER, i, names)
+
+    def choose(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
+        """Add a conditional move, and what it takes longer where its condition reads two flags."""
+        condition = self.made.get(i.operands[0].name)
+        found = _COMPARES.search(condition.text) if condition is not None and condition.opcode == "icmp" else None
+        moved = i.type != "i1" and any(value.name for value in i.operands[1:])  # of two constants: SETcc and arithmetic
+        if condition is not None and found is not None and moved and not i.type.startswith("<"):
+            for _ in range(self.reads_two_flags(found[1], condition.operands[1])):
+                made = replace(i, name=self.temporary(i), type="i64")
+                self.node(part, INTEGER, made, names[:1])
+                names = [made.name, *names[1:]]
+        self.node(part, INTEGER, i, names)
+
+    def reads_two_flags(self, predicate: str, against: IrValue) -> int:
+        """Return how many operations more a move on a condition takes; a sign is one flag, a carry another."""
+        if predicate[0] == "s":
+            sign = (predicate, against.text.split()[-1]) in (("slt", "0"), ("sgt", "-1"))
+            return 0 if sign else self.costs.signed_choice
+        # Against a constant, above is not below the next one.
+        return self.costs.unsigned_choice if predicate in ("ugt", "ule") and against.name else 0
 
     def temporary(self, i: IrInstruction) -> str:
         """Return a new slot's name."""
@@ -388,10 +432,9 @@ class IrReader:
             sources.append(between)
         left, right = [*sources, "", ""][:2]
         kind = i.type if is_value(i.type) else "i64"
-        into = i.name
-        if delay:
-            into = self.temporary(i)
         vector = int(code == INTEGER and (is_float(kind) or kind.startswith("<")))
+        delay = delay or (self.costs.vector - 1) * vector
+        into = self.temporary(i) if delay else i.name
         part.operations.append(IrOperation(code, left, right, into, shape(kind), delay=vector))
         if delay:
             part.operations.append(IrOperation(FORWARD, into, "", i.name, delay=delay))
@@ -415,7 +458,9 @@ class IrReader:
             self.node(part, INTEGER, i, names, self.costs.converted(i.opcode) - 1)
         elif i.opcode == "icmp":
             self.passed_on(part, i, names)
-        elif i.opcode in ("select", "extractelement", "insertelement", "shufflevector"):
+        elif i.opcode == "select":
+            self.choose(part, i, names)
+        elif i.opcode in ("extractelement", "insertelement", "shufflevector"):
             self.node(part, INTEGER, i, names)
         elif i.opcode == "getelementptr":
             self.address(part, i, names)
@@ -525,8 +570,17 @@ class IrReader:
             before = _POPCOUNT
         elif "ctlz" in i.callee and not self.function.has("lzcnt"):
             before = 1  # BSR counts from the other end
-        elif _CHOSEN.match(i.callee) and not i.type.startswith("<") and not self.reduces(i):
-            before = 1  # a comparison, then a conditional move
+        elif i.type.startswith("<"):
+            before = 0
+        elif _CHOSEN.match(i.callee) and not self.reduces(i):
+            signed, largest = i.callee.startswith("@llvm.s"), "max." in i.callee
+            predicate = "sgt" if signed else "ugt" if largest else "ult"
+            # A comparison, then a conditional move.
+            against = next((value for value in i.operands if not value.name), i.operands[1])
+            before = 1 + (self.costs.signed_choice if signed else self.reads_two_flags(predicate, against))
+        elif ".abs." in i.callee or ".sat." in i.callee:
+            # Negate, or add, and move where the sign or the carry says so; the sign's bound takes two operations more.
+            before = 3 if re.match(r"^@llvm\.s(?:add|sub)", i.callee) else 1
         self.chain(part, i, names, [0] * before, 2 if ".mul" in i.callee else 0)
 
     def reduces(self, i: IrInstruction) -> bool:

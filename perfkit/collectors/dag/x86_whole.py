@@ -12,7 +12,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from perfkit.collectors.dag.ir_costs import scaled_index
+from perfkit.collectors.dag.ir_costs import scaled_index, two_flags
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS
 from perfkit.dag.program import (
@@ -51,6 +51,7 @@ _USUAL = {
 _NOTHING = re.compile(r"^(?:NOP|ENDBR64|FNOP|PAUSE|PREFETCH\w*|VZEROUPPER|LFENCE|SFENCE|MFENCE)$")
 _FUSES = re.compile(r"^(?:CMP|TEST|ADD|SUB|AND|INC|DEC)$")
 _VECTOR = re.compile(r"[XYZ]MM\d+$")
+_TWO_FLAGS = re.compile(r"^CMOV(?:L|LE|G|GE|A|BE)$")
 _DIVIDES = re.compile(r"^I?DIV$")
 _DIVISION = 7  # cycles that a division keeps the divider, where no core's table says: 6 to 10 since Ice Lake and Zen 3
 _STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
@@ -95,6 +96,7 @@ class WholeReader:
         self.usual: dict[int, int] = {}
         self.forwards = bool(core is not None and core.features.get("add_forwarding"))
         self.scaled = 0 if core is None else scaled_index(core)
+        self.two_flags = 0 if core is None else two_flags(core)
         self.moves = core is not None and core.feature("memory_renaming", "none") == "learned by moves"
         self.merges = core is None or str(getattr(core.features.get("macro_fusion"), "value", "alu")) != "none"
         if core is not None:
@@ -202,6 +204,10 @@ class WholeReader:
         loaded = [self.load(o, begin, shape, loads, kind, block) for o in operands if self.code.read[o]]
         added = self.forwards and bool(_ADDITION.match(name))
         sources = [self.slot(r + _EARLY if added and r.startswith("ZMM") else r) for r in reads]
+        for _ in range(self.two_flags if _TWO_FLAGS.match(name) else 0):
+            made = self.new_slot()
+            block.add(INTEGER, sources[reads.index("FLAGS")], -1, made)
+            sources[reads.index("FLAGS")] = made
         pure = not loaded and not stores
         if pure and writes and (_MOVE.match(name) or self.clears(instruction)):
             value = -1 if self.clears(instruction) else (sources[0] if sources else -1)

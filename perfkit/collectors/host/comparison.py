@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Verdict = Literal["slower", "faster", "same", "undecided"]
 
 
+_TIMES = 9.0  # a change of which a factor says more than its percent
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
 
 
@@ -194,7 +195,9 @@ class KernelComparison(Tabled):
         a, b = self.names
         low, high = self.interval
         verdict = {
-            "slower": f"{b} is slower than {a} by {self.effect:.2%}",
+            "slower": f"{b} is slower than {a} by {self.effect:.2%}"
+            if self.effect < _TIMES
+            else f"{b} is slower than {a}: it takes {1 + self.effect:,.0f} times as long",
             "faster": f"{b} is faster than {a}: it takes {-self.effect:.2%} fewer cycles",
             "same": f"{b} and {a} take the same time, within {self.least:.1%}",
             "undecided": f"no difference between {b} and {a} was found, but one is not excluded either"
@@ -208,7 +211,7 @@ class KernelComparison(Tabled):
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
         lines = [
-            f"{verdict} ({low:+.2%} to {high:+.2%} with {self.confidence:.0%} confidence; measured).",
+            f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured).",
             f"{a}: {took[0]}; {b}: {took[1]}.",
             f"{self._counted}, {int(self.table['rounds'].sum())} rounds; {beside}.",
         ]
@@ -229,8 +232,8 @@ class KernelComparison(Tabled):
             one, other = self.alone
             lines.append(
                 f"Calls overlap, so this is throughput: a call alone takes some {one:,.0f} and {other:,.0f} cycles "
-                f"({other / one - 1:+.1%}; from {ALONE} rounds per process, give or take {FENCE} cycles); --apart "
-                "(apart=True) compares those."
+                f"({_change(other / one - 1, 1)}; from {ALONE} rounds per process, give or take {FENCE} cycles); "
+                "--apart (apart=True) compares those."
             )
         if self.apart and min(self.cycles) < 20 * FENCE:
             lines.append(f"What keeps the calls apart is subtracted, give or take {FENCE} cycles.")
@@ -277,7 +280,7 @@ class KernelComparison(Tabled):
             f"| | cycles per call | build |\n| --- | ---: | --- |\n"
             f"| {_cell(a)} | {self.cycles[0]:,.1f} | {_cell(self.builds[0])} |\n"
             f"| {_cell(b)} | {self.cycles[1]:,.1f} | {_cell(self.builds[1])} |\n"
-            f"| **effect** | **{self.effect:+.2%}** ({low:+.2%} to {high:+.2%}) | **{self.verdict}** |\n\n"
+            f"| **effect** | **{_change(self.effect)}** ({_change(low)} to {_change(high)}) | **{self.verdict}** |\n\n"
             + "  \n".join(self.summary().splitlines())
             + f"  \n{self.where}\n"
         )
@@ -299,6 +302,11 @@ class KernelComparison(Tabled):
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the ratio of each process, and the effect with its interval."""
         return draw("compare:plot_comparison", self, ax=ax)
+
+
+def _change(effect: float, digits: int = 2) -> str:
+    """Write a relative change: in percent, or as a factor where that is many times."""
+    return f"{effect:+.{digits}%}" if effect < _TIMES else f"{1 + effect:,.0f} times"
 
 
 def _cell(text: str) -> str:

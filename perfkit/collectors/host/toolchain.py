@@ -25,13 +25,14 @@ _PACKAGES = {"gcc": "gcc", "g++": "g++", "clang": "clang", "objdump": "binutils"
 class Disassembled:
     """One disassembled instruction: its address in the object, its mnemonic, its operands in AT&T syntax.
 
-    `refers` is the symbol that objdump says it refers to ("" for none).
+    `refers` is the symbol that objdump says it refers to ("" for none); `locked`: it has the prefix ``lock``.
     """
 
     address: int
     mnemonic: str
     operands: str
     refers: str = ""
+    locked: bool = False
 
     @property
     def form(self) -> str:
@@ -103,11 +104,13 @@ def _disassembled(binaries: Sequence[Path]) -> list[dict[str, tuple[Disassembled
         found = _LINE.match(line)
         if found:
             mnemonic, operands = found[2], found[3]
+            locked = False
             while mnemonic in _PREFIXES and operands:
+                locked |= mnemonic == "lock"
                 mnemonic, _, operands = operands.partition(" ")
             refers = re.search(r"<([^>+]+)(?:\+0x[0-9a-f]+)?>", found[4] or operands)
             name = refers[1] if refers else ""
-            current.append(Disassembled(int(found[1], 16), mnemonic, operands.strip(), name))
+            current.append(Disassembled(int(found[1], 16), mnemonic, operands.strip(), name, locked))
     if len(files) != len(binaries):
         raise DataError(f"objdump described {len(files)} of {len(binaries)} objects in {binaries[0].parent}")
     return [{name: tuple(lines) for name, lines in functions.items()} for functions in files]

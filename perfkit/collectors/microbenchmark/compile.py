@@ -18,6 +18,7 @@ from pathlib import Path
 
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.osaca import osaca
+from perfkit.collectors.microbenchmark.code_kind import Code, kind_of_code
 from perfkit.collectors.microbenchmark.files_read import (
     FOLDER_FLAGS,
     LINKED,
@@ -92,6 +93,8 @@ class Built:
         The same of headers of the compiler and the system.
     marks : bool
         Whether marks of what is to be timed stand in it: ``PK_BEGIN`` in a region, calls of ``pk_start`` in a program.
+    code : Code
+        What kind of code is timed.
     """
 
     key: str
@@ -101,6 +104,7 @@ class Built:
     files: dict[str, str] = field(default_factory=dict)
     own: dict[str, str] = field(default_factory=dict)
     marks: bool = False
+    code: Code = Code.ANY
 
     @property
     def failed(self) -> bool:
@@ -428,7 +432,8 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
         (files, own), marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
         if study.is_program and not study.region and not marks and _mentions_start(study, files):
             note = "all of main() was timed: pk_start() stands in the sources, and is not called in what was compiled"
-        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, own, marks))
+        code = Code.ANY if study.is_program else kind_of_code(regions[one.key], marks)
+        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, own, marks, code))
     return out
 
 
@@ -583,7 +588,10 @@ def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: in
 def build_harness(folder: Path) -> Path:
     """Compile the measuring process once into `folder`; raises UnavailableError without a C compiler."""
     host = Path(toolchain.__file__).parent
-    sources = [*(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "perfkit.h")), host / "clock_step.h"]
+    sources = [
+        *(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "kinds.h", "perfkit.h")),
+        host / "clock_step.h",
+    ]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     program = folder / f"measure-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     if program.exists():

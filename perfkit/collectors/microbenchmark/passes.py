@@ -32,6 +32,9 @@ from perfkit.study.study import RESERVED, Configuration, Study, fill, mangled
 
 _QUIET = 1.06  # of the quietest probe: as in clock.h
 _FEW_STEPS = 50  # of the counter: one is the tolerance of 2 % of so many
+_LONG_WINDOW = (
+    1e6  # nanoseconds: as in measure.c; a shorter one may have lasted so long because something interrupted it
+)
 _SENTINEL = 0.02  # by how much the cycles of what takes one may be off
 Task = tuple[Configuration, str]
 Note = Callable[[str, dict[str, Any]], None]
@@ -179,6 +182,8 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "event": event, "attempt": attempt, "at": now(), "steps": got.steps, "reports": _nullable(got.reports),
         "sentinel": got.sentinel if math.isfinite(got.sentinel) else None,
         "grain": asdict(got.grain) if got.grain is not None else None,
+        "bias": _nullable(asdict(got.bias)) if got.bias is not None else None,
+        "lost": got.lost,
         "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
     }  # fmt: skip
@@ -202,7 +207,8 @@ def _is_calm(experiment: Mapping[str, Any], level: float) -> bool:
     bound = level * _QUIET if level > 0 else math.inf
     quiet = sum(run.quiet > 0 and run.level <= bound for run in runs)
     clock_is_right = sentinel is None or abs(sentinel - 1) <= _SENTINEL
-    return quiet >= len(runs) - 2 and clock_is_right
+    marks_are_known = None not in (experiment.get("bias") or {}).values()
+    return quiet >= len(runs) - 2 and clock_is_right and marks_are_known
 
 
 def _judged(
@@ -247,39 +253,63 @@ def _row(
     ends = [said.low, said.high, min(cycles, default=math.nan), max(cycles, default=math.nan)]
     grain = chosen[0].get("grain")
     steps = int(chosen[0]["steps"])
-    error = _error(study, grain, steps)
-    ends = [max(end + moved, 0.0) for end, moved in zip(ends, _moved(study, figures, error), strict=True)]
+    below, above = _errors(study, chosen, figures["cycles"], steps)
+    lost = max(float(one.get("lost", 0.0)) for one in chosen) if figures["ns"] * steps > _LONG_WINDOW else 0.0
+    told = _INTERRUPTED.format(lost) if lost else ""
+    ends = [
+        max(end + moved, 0.0)
+        for end, moved in zip(ends, _moved(study, figures, below + lost * figures["cycles"], above), strict=True)
+    ]
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
-    message = "; ".join(filter(None, (built.message, _short(grain, steps * figures["cycles"]), whole)))
+    vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
+    message = "; ".join(filter(None, (built.message, _short(grain, steps * figures["cycles"]), vague, told, whole)))
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
-        one, key, status="ok", message=message, settled=said.settled, attempts=len(timing), passes=agreeing,
-        steps=steps, spread=said.spread, low=low, high=high,
-        cycles_low=cycles_low, cycles_high=cycles_high, cycles_error=error, cycles_apart=_mean(apart),
+        one, key, status="ok", message=message, settled=said.settled and not vague, attempts=len(timing),
+        passes=agreeing, steps=steps, spread=said.spread, low=low, high=high,
+        cycles_low=cycles_low, cycles_high=cycles_high, cycles_error=max(below, above),
+        cycles_apart=_mean(apart),
         quiet=sum(run.quiet for run in runs) / tried if tried else math.nan,
         **figures, events=counts, reports=chosen[-1]["reports"], static=built.static, experiments=list(experiments),
     )  # fmt: skip
 
 
-def _error(study: Study, grain: Mapping[str, Any] | None, steps: int) -> float:
-    """Return by how many cycles the readings of the clock, or the fence between executions, may move a row's figure.
+def _errors(study: Study, chosen: Sequence[dict[str, Any]], cycles: float, steps: int) -> tuple[float, float]:
+    """Return by how many cycles the truth may lie below and above a row's figure, for how the clock was read.
 
-    A step of the counter is one of the window's, of `steps` executions.
+    A step of the counter is one of the window's, of `steps` executions; between marks, readings are averaged.
     """
-    marks = grain is not None and grain["marks"]
-    step = grain["cycles"] / steps if grain is not None and not marks else 0.0
-    return max(step, FENCE_ERROR if marks or study.executions == "apart" else 0.0)
+    grain = chosen[0].get("grain")
+    step = grain["cycles"] / steps if grain is not None and not grain["marks"] else 0.0
+    known = [one["bias"] for one in chosen if one.get("bias")]
+    if not known:  # measured before there was one
+        marks = grain is not None and grain["marks"]
+        error = max(step, FENCE_ERROR if marks or study.executions == "apart" else 0.0)
+        return error, error
+    below, above = (step + max(one[end] or 0.0 for one in known) for end in ("below", "above"))
+    nothing = max(one["nothing"] or 0.0 for one in known)
+    return max(below, cycles) if cycles <= nothing else below, above
 
 
-def _moved(study: Study, figures: Mapping[str, float], error: float) -> list[float]:
-    """Return by how much that many cycles, and the clock's own error, may move the ends of both intervals."""
+def _moved(study: Study, figures: Mapping[str, float], below: float, above: float) -> list[float]:
+    """Return by how much these cycles, and the clock's own error, may move the ends of both intervals."""
     cycles = figures["cycles"]
-    own = error * figures[study.policy.metric] / cycles if cycles else math.nan if error else 0.0
     clock = CLOCK * cycles  # ticks and wall time are not worked out from its rate
-    own += clock if study.policy.metric == "cycles" else 0.0
-    return [-own, own, -error - clock, error + clock]
+    own = clock if study.policy.metric == "cycles" else 0.0
+    rate = 1.0
+    if study.policy.metric != "cycles":
+        rate = figures[study.policy.metric] / cycles if cycles else math.nan
+    return [-below * rate - own, above * rate + own, -below - clock, above + clock]
 
 
+_INTERRUPTED = (
+    "interrupts meet each of so long windows and count as their time: they, and short waits for the processor, took up "
+    "to {:.2%}, by which the interval reaches further down"
+)
+_VAGUE = (
+    "the figure is no longer than the interval that readings of the clock leave open (cycles_low, cycles_high), "
+    "which is not settled: repeat the work between them"
+)
 _COUNTS_ARE_WHOLE = "events are counted in whole executions: PK_BEGIN and PK_END limit what is timed alone"
 
 
@@ -337,6 +367,7 @@ def _request(study: Study, one: Configuration, key: str, built: Built, folder: P
         steps=study.steps or (1 if study.cache == "cold" else None), warmup=study.warmup, cold=study.cache == "cold",
         memory=study.memory_of(one), huge=study.pages == "huge", threads=one.threads,
         apart=study.executions == "apart", marks=built.marks,
+        code=int(built.code),
     )  # fmt: skip
 
 

@@ -90,6 +90,19 @@ class Grain:
 
 
 @dataclass(frozen=True)
+class Bias:
+    """What the readings of the clock leave open: cycles per execution.
+
+    The truth may lie up to `below` and `above` beside a figure, and anywhere from 0 where that is at most `nothing`,
+    which is NaN where no quiet moment was found to tell what they take.
+    """
+
+    below: float
+    above: float
+    nothing: float
+
+
+@dataclass(frozen=True)
 class Experiment:
     """The answer to one request.
 
@@ -108,6 +121,10 @@ class Experiment:
         Cycles of an execution that began when the one before had ended; NaN: unknown; None: so did those of the runs.
     grain : Grain, optional
         The steps of the counter, where the windows are few of these long.
+    bias : Bias, optional
+        What the readings around what is timed leave open.
+    lost : float
+        The share of the time that interrupts took, where windows are so long that some meet each.
     """
 
     steps: int
@@ -116,11 +133,13 @@ class Experiment:
     sentinel: float = math.nan
     apart: float | None = math.nan
     grain: Grain | None = None
+    bias: Bias | None = None
+    lost: float = 0.0
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure, as measure.c reads it; `marks` that stand in the object must be reached."""
+    """What to measure, as measure.c reads it; `marks` that stand in the object must be reached; `code`: of `Built`."""
 
     object: str
     variant: str
@@ -134,6 +153,7 @@ class Request:
     threads: int
     apart: bool = False
     marks: bool = False
+    code: int = 0
     event: str | None = None
 
     def line(self, event: tuple[int, int]) -> str:
@@ -149,6 +169,7 @@ class Request:
             self.threads,
             int(self.apart),
             int(self.marks),
+            self.code,
         )
         return " ".join(map(str, (self.object, self.variant, *numbers, *event))) + "\n"
 
@@ -279,6 +300,8 @@ class MeasuringProcess:
         runs: list[Run] = []
         apart: float | None = math.nan
         grain: Grain | None = None
+        bias: Bias | None = None
+        lost = 0.0
         while True:
             line = self._line(deadline)
             if line is None:
@@ -295,12 +318,16 @@ class MeasuringProcess:
                     apart = None if words[1] == "same" else float(words[1])
                 elif words[0] == "grain" and steps and len(words) == 4:
                     grain = Grain(float(words[1]), float(words[2]), words[3] == "1")
+                elif words[0] == "bias" and steps and len(words) == 4:
+                    bias = Bias(*map(float, words[1:]))
+                elif words[0] == "lost" and steps and len(words) == 2:
+                    lost = float(words[1])
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])
                     self.level = min(level, self.level) if self.level > 0 else level
                 elif words == ["end", request.variant] and len(runs) == request.repetitions:
                     _check(reports)
-                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain)
+                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain, bias, lost)
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
                 elif words[0] == "error":

@@ -16,13 +16,17 @@ from perfkit.dag.doubts import (
     CROWDED,
     CROWDED_UNKNOWN,
     EXTERNAL,
+    FULL,
     MISSED,
     NARROW,
+    SHARED,
     SURPRISES,
     UNSEEN_CALLS,
     Successors,
+    bound_by,
     doubts,
     full_early,
+    full_units,
 )
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
@@ -162,6 +166,11 @@ class DagScheduler:
         core = self.core
         facts[CROWDED if core.set_fill else CROWDED_UNKNOWN] = str(int(work.saved[layout.CROWDED]))
         facts[NARROW] = str(work.hits_of_few_sets(found))
+        if core.whole_lines and self.below_l1 != "access":  # not the paper's machine
+            facts[SHARED] = str(
+                bound_by(found.n_nodes("L3"), found.cycles, found.n_nodes("L3") and 1 / found.peak("L3"))
+            )
+        facts[FULL] = str(full_units(found.n_nodes("I"), found.cycles, core.throughput("I")))
         each = core.misprediction_penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
         return replace(found, doubts=doubts(facts, found.instructions, found.cycles, *each))
 

@@ -465,6 +465,25 @@ def test_intervals_of_long_chains_hold_what_they_take(program):
     assert (quiet["cycles_high"] - quiet["cycles_low"] < 0.025 * quiet["cycles"]).all()
 
 
+@pytest.mark.parametrize("program", [False, True])
+def test_intervals_of_windows_that_interrupts_meet_reach_down_to_the_truth(program):
+    """Programs of 30 to 120 ms read 0.3 to 0.8 % high, and some intervals lay above the truth: interrupts count."""
+    body = """ unsigned a = 3, b = 5; unsigned long n = N;
+        __asm__ volatile("1:\\n\\t.rept 300\\n\\tadd %1, %0\\n\\t.endr\\n\\tdec %2\\n\\tjnz 1b"
+                         : "+r"(a), "+r"(b), "+r"(n) : : "cc"); """
+    marked = f'#include "perfkit.h"\nint main(void) {{ pk_start(); {body} pk_stop(); return 0; }}'
+    kernel = marked if program else f"PK_REGION {{{body} PK_KEEP(a); }}"
+    policy = {"attempts": 5, "windows": 5, "repetitions": 3}
+    table = Microbenchmark().collect(Study(kernel, {"N": [1000, 100_000, 400_000]}, policy=policy)).table
+    assert (table["status"] == "ok").all(), table["message"].unique()
+    settled = table[table["settled"].astype(bool)]
+    known = 300 * settled["N"]
+    shown = table[["N", "cycles", "cycles_low", "cycles_high", "settled"]].to_string()
+    assert ((settled["cycles_low"] <= known) & (known <= settled["cycles_high"])).all(), shown
+    told = table["message"].str.contains("interrupts meet each of so long windows")
+    assert told.tolist() == [False, True, True], table["message"].tolist()
+
+
 def test_a_configuration_that_is_given_twice_is_measured_once_and_told(tmp_path, caplog):
     study = Study(KERNEL, {"M": [4, 8], "N": "[4, M]"}, policy=QUICK)
     again = "1 configuration given again"
@@ -672,6 +691,17 @@ def test_reports_for_which_a_row_has_no_room_fail_it():
     assert "a row holds 16 reports of at most 31 letters" in table.loc[20, "message"]
 
 
+def test_a_report_behind_many_others_of_an_execution_is_not_lost():
+    """The 65th and later ones were looked at no more."""
+    kernel = """PK_REGION {
+        for (int i = 0; i < 100; i++) PK_REPORT(i % 2 ? "one" : "two", i % 2);
+        for (int i = 0; i < N; i++) PK_REPORT("three", 3);
+    }"""
+    table = Microbenchmark().collect(Study(kernel, {"N": [0, 1]}, policy=QUICK)).table.set_index("N")
+    assert table.loc[0, "status"] == "ok", table["message"].tolist()
+    assert "three...: a row holds 16 reports" in table.loc[1, "message"]
+
+
 def messages(kernel, **settings):
     """Return what is said of each row, but of windows that are short for the host's clock, and the rows."""
     table = Microbenchmark().collect(Study(kernel, policy=QUICK, **settings)).table
@@ -836,7 +866,8 @@ def test_windows_of_few_executions_hold_the_truth_and_are_told(steps, metric):
     assert ((settled["cycles_low"] <= known) & (known <= settled["cycles_high"])).all(), shown
     off = (settled["cycles"] / known - 1).abs()
     assert off.max() < (0.05 if steps == 4 else 0.025 if steps == 10 else 0.01), shown
-    if settled["cycles_error"].max() > 0 and steps in (4, 10):  # the counter has steps
+    window = settled["cycles_error"] * (steps or 1000)
+    if window.max() > 20 and steps in (4, 10):  # the counter has steps
         assert settled["message"].str.startswith("a window is shorter").all(), shown
         assert metric == "cycles" or (settled["tsc_high"] > settled["tsc_low"]).all(), shown
     else:

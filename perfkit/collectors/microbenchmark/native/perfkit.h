@@ -103,7 +103,7 @@ static inline __attribute__((unused)) void pk_report(pk_context *pk, const char 
         if (snprintf(pk->report[pk->reports].name, sizeof pk->report[0].name, "%s", name) >= (int)sizeof pk->report[0].name)
             snprintf(pk->lost, sizeof pk->lost, "%s", name);
         pk->report[pk->reports++].value = value;
-    } else if (pk->reports < 4 * PK_REPORTS) { /* those of later executions are the same again; looked at for a while only, for it takes time */
+    } else if (pk->steps == 1 || pk->reports < 4 * PK_REPORTS) { /* later ones are the same again: looked at for a while only, for it takes time */
         int known = 0;
         for (int i = 0; i < PK_REPORTS && !known; i++) known = !strcmp(pk->report[i].name, name);
         if (!known) snprintf(pk->lost, sizeof pk->lost, "%s", name);

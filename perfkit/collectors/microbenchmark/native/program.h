@@ -10,7 +10,7 @@ typedef struct {
     uint64_t begin, begin_ns;
     int running, whole; /* whole: main() itself is what is timed, until a mark is met */
     int pairs, steady, quiet, finished, unpaired, returned;
-    double ticks, ns, cycles, level, event, count, rate;
+    double ticks, ns, cycles, level, event, count, rate, waited;
 } program_window;
 
 static program_window *shared; /* between the child and the measuring process */
@@ -19,9 +19,11 @@ static unsigned program_event_type; /* of its own in each child: the measuring p
 static unsigned long long program_event_config;
 static int program_has_region; /* the study names functions that begin and end what is timed */
 
-/* Begin (1) or end (0) the region; whether it was begun, or ended, already: at one moment, for threads may meet here. */
-static int is_second(int running) { return __atomic_exchange_n(&shared->running, running, __ATOMIC_SEQ_CST) == running; }
+/* Go from one state to the next, at one moment, for threads may meet here; whether it was another state. */
+enum { OUTSIDE, INSIDE, ENDING };
+static int is_unpaired(int from, int to) { return !__atomic_compare_exchange_n(&shared->running, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); }
 static void region_begin(void) {
+    shared->waited -= waited();
     shared->before = mark_before();
     if (program_counter >= 0) shared->count = event_begins(program_counter);
     shared->begin_ns = nanoseconds();
@@ -40,6 +42,7 @@ static void region_end(uint64_t end) {
     shared->cycles += inside * cycles_a_tick(shared->before, after);
     shared->steady &= is_steady(shared->before, after);
     if (level > shared->level) shared->level = level;
+    shared->waited += waited();
     shared->pairs++;
 }
 __attribute__((visibility("default"))) void pk_start(void) {
@@ -48,21 +51,23 @@ __attribute__((visibility("default"))) void pk_start(void) {
         memset(shared, 0, sizeof *shared);
         shared->steady = 1;
     }
-    shared->unpaired += is_second(1);
-    region_begin();
+    if (is_unpaired(OUTSIDE, INSIDE)) shared->unpaired++; /* also while another thread still reads what its region began with */
+    else region_begin();
 }
 __attribute__((visibility("default"))) void pk_stop(void) {
     uint64_t end = ticks_after();
     if (!shared) return;
-    int lone = is_second(0);
+    int lone = is_unpaired(INSIDE, ENDING);
     shared->unpaired += shared->whole || lone;
-    if (!lone) region_end(end);
+    if (lone) return;
+    region_end(end);
+    is_unpaired(ENDING, OUTSIDE);
 }
 /* The whole of what main() returned, or exit() was given: the system passes on its last eight bits alone. */
 static void program_ends(int returned, void *unused) {
     uint64_t end = ticks_after();
     (void)unused;
-    if (shared->whole && !is_second(0)) region_end(end);
+    if (shared->whole && !is_unpaired(INSIDE, OUTSIDE)) region_end(end);
     shared->finished = 1;
     shared->returned = returned;
 }
@@ -73,27 +78,6 @@ static int ready_window(void) {
     if (shared == MAP_FAILED) shared = NULL;
     return shared != NULL;
 }
-/* Cycles and nanoseconds that a pair of marks takes beside what it encloses: here a known chain. */
-static double program_cycles, program_ns;
-static void calibrate_program(void) {
-    static double cycles[CHAINS_KNOWN], ns[CHAINS_KNOWN];
-    double rate = 1;
-    int n = 0;
-    for (int i = 0; i < CHAINS_KNOWN; i++) {
-        memset(shared, 0, sizeof *shared);
-        shared->steady = 1;
-        before_known(i);
-        pk_start();
-        known_chain();
-        pk_stop();
-        if (!shared->steady || !is_quiet(shared->level)) continue;
-        cycles[n] = shared->cycles, ns[n++] = shared->ns, rate = shared->rate;
-    }
-    if (n < CHAINS_KNOWN / 20) return; /* a busy neighbour: the next request looks again */
-    program_cycles = about_tenth(cycles, n, grain_of(1) * rate) - KNOWN * link_cycles;
-    program_ns = about_tenth(ns, n, grain_of(1) * tick_ns) - KNOWN * link_cycles / rate * tick_ns;
-}
-
 /* Returns "" or what went wrong. */
 static const char *program_once(int (*program)(char **), int counted, program_window *out) {
     static char fault[240];
@@ -109,7 +93,7 @@ static const char *program_once(int (*program)(char **), int counted, program_wi
         close(fileno(answers));
         on_exit(program_ends, NULL);
         program_counter = counted ? open_event(program_event_type, program_event_config) : -1;
-        shared->running = 1;
+        shared->running = INSIDE;
         region_begin();
         exit(program(environ));
     }
