@@ -489,3 +489,17 @@ def test_the_legend_of_importances_hides_no_bar(features):
     figure.canvas.draw()
     legend = axes.get_legend().get_window_extent()
     assert not any(legend.overlaps(bar.get_window_extent()) for bar in axes.patches)
+
+
+def test_the_path_to_a_node_says_which_rows_pass_through_it():
+    """Also the condition of the root, which the first two nodes below it alone have."""
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame({"a": rng.integers(0, 9, 200), "b": rng.integers(0, 9, 200)})
+    table["t"] = 100.0 * (table["a"] > 4) + 10.0 * (table["b"] > 2) + table["a"]
+    tree = pk.DecisionTree(["a", "b"], max_depth=3).fit(table, "t")
+    assert len(tree.nodes) > 6
+    for node in range(len(tree.nodes)):
+        said = np.ones(len(table), dtype=bool)
+        for condition in tree.path(node):
+            said &= table.eval(condition).to_numpy()
+        assert (said == tree.rows_of(node, table)).all()
