@@ -28,6 +28,7 @@ NODES = 32  # a power of two of at least USED + MAX_USES
 SWEEPS = 16  # more of them ask oftener who constrains the dispatch
 PATHS = 2  # so many times in W instructions the time is followed back
 PARENTS = 14  # tight constraints kept of one result
+HOLDERS = 8  # and of one dispatch
 _U: Any = np.uint64
 
 
@@ -47,7 +48,7 @@ class Ring(NamedTuple):
     """The tight constraints of the last 2 W instructions; a constraint is named instruction * NODES + point."""
 
     instruction: NDArray[np.int32]
-    d0: NDArray[np.int64]  # (2 W, 5) tight constraints of the dispatch before the front end
+    d0: NDArray[np.int64]  # (2 W, HOLDERS) tight constraints of the dispatch before the front end
     d0_n: NDArray[np.int8]
     fe: NDArray[np.int8]  # bits: 1 the front end before, 2 the dispatch
     end: NDArray[np.int64]  # (2 W, PARENTS)
@@ -85,7 +86,7 @@ def ring(s: Any, queue: int, counts: NDArray[np.int64], held: NDArray[np.float64
 
     return Ring(
         np.zeros(n, dtype=np.int32),
-        zeros(n, 5),
+        zeros(n, HOLDERS),
         bits(),
         bits(),
         zeros(n, PARENTS),
@@ -310,7 +311,7 @@ def _constrain(  # pragma: no cover - compiled
         _free(taint, who, v, n)
     if v > t:
         count = 0
-    if who >= 0 and count < PARENTS:
+    if who >= 0 and count < (HOLDERS if point == to.DISPATCH else PARENTS):
         if point == to.DISPATCH:
             taint.d0[_U(n & (len(taint.fe) - 1)), _U(count)] = who
         else:
