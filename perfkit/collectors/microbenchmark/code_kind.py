@@ -25,26 +25,39 @@ _PLAIN = re.compile(
 
 
 def kind_of_code(functions: Sequence[Sequence[Disassembled]], marks: bool) -> Code:
-    """Judge the functions that a region became; with `marks`, what stands between these where that can be told."""
-    lines = [line for one in functions for line in one]
-    if marks:
-        lines = _between_marks(functions) or lines
+    """Judge the functions that a region became; with `marks`, what stands between each pair where that can be told.
+
+    Pairs of two kinds are of none: each would be as far off as the other kind's marks take longer.
+    """
+    whole = [line for one in functions for line in one]
+    kinds = {_kind_of(lines) for lines in (_between_marks(functions) if marks else []) or [whole]}
+    return kinds.pop() if len(kinds) == 1 else Code.ANY
+
+
+def _kind_of(lines: Sequence[Disassembled]) -> Code:
     if any(_VECTOR.search(line.operands) for line in lines):
         return Code.VECTOR
     plain = all(_PLAIN.fullmatch(line.mnemonic) and not line.locked for line in lines)
     return Code.PLAIN if plain else Code.ANY
 
 
-def _between_marks(functions: Sequence[Sequence[Disassembled]]) -> list[Disassembled]:
-    """Return what lies from the first to the last reading of the clock, or nothing if it is no one stretch."""
+def _between_marks(functions: Sequence[Sequence[Disassembled]]) -> list[Sequence[Disassembled]]:
+    """Return what lies between each two readings of the clock, or nothing if these are no stretches of code.
+
+    What stands between two pairs, as where the second reading is kept and looked at, is no part of either.
+    """
     marked = [one for one in functions if any(line.mnemonic == "rdtsc" for line in one)]
     if len(marked) != 1:
         return []
     at = [k for k, line in enumerate(marked[0]) if line.mnemonic == "rdtsc"]
-    stretch = list(marked[0][at[0] : at[-1] + 1])
-    inside = {line.address for line in stretch}
-    jumps = [line for line in stretch if line.mnemonic.startswith("j")]
-    targets = [re.match(r"[0-9a-f]+", line.operands) for line in jumps]
-    if len(at) < 2 or not all(found and int(found[0], 16) in inside for found in targets):
+    if len(at) % 2:
         return []
-    return stretch
+    stretches = [marked[0][begin : end + 1] for begin, end in zip(at[::2], at[1::2], strict=True)]
+    return stretches if all(map(_stays, stretches)) else []
+
+
+def _stays(stretch: Sequence[Disassembled]) -> bool:
+    """Whether all of its jumps lead to itself."""
+    inside = {line.address for line in stretch}
+    targets = [re.match(r"[0-9a-f]+", line.operands) for line in stretch if line.mnemonic.startswith("j")]
+    return all(found and int(found[0], 16) in inside for found in targets)

@@ -114,3 +114,27 @@ def test_code_between_marks_is_of_one_kind(inside, kind):
         assert kind_of_code([leads_away], marks=True) == Code.VECTOR
         beside = [lines(*begin, *inside, *end), lines("mulps %xmm1,%xmm0", *begin)]
         assert kind_of_code(beside, marks=True) == Code.VECTOR
+
+
+def test_pairs_of_marks_are_judged_by_what_stands_between_each_two():
+    """Between two pairs the second reading is looked at, which jumps away: all of the function was judged then, which
+    moves vectors elsewhere, and each pair's figure of integer chains was 5 cycles too low."""
+    begin, end = MARKED
+    products, sums, looked_at = (
+        ("imul %rax,%rax", "add $0x1,%rdx"),
+        ("addsd %xmm1,%xmm0",),
+        ("test %rbp,%rbp", "jne 99"),
+    )
+
+    def kind(*pairs: tuple[str, ...]) -> Code:
+        texts = ["movapd %xmm3,%xmm0"]
+        for inside in pairs:
+            texts += [*begin, *inside, *end[:-1], *looked_at, "movups %xmm0,(%rdi)"]
+        return kind_of_code([lines(*texts, "ret")], marks=True)
+
+    assert kind(products, products) == kind(products) == Code.PLAIN
+    assert kind(sums, sums, sums) == Code.VECTOR
+    assert kind(products, sums) == Code.ANY
+    assert kind(products, ("je 0",)) == Code.VECTOR  # it leads to what moves vectors
+    odd = lines("movapd %xmm3,%xmm0", *begin, *products, *end[:-1], *begin, *products, "ret")
+    assert kind_of_code([odd], marks=True) == Code.VECTOR
