@@ -11,6 +11,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ def differences(was: Any, now: Any, where: str = "") -> list[str]:
     return [] if was == now else [f"{where}: {was!r} was, {now!r} is"]
 
 
+@cache
 def kept(file: Path) -> dict[str, Any]:
     """Return the answers of a file, by case."""
     found: dict[str, Any] = json.loads(file.read_text())

@@ -126,14 +126,13 @@ def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None, by: str = "
 
 
 def plot_verdict(found: GateVerdict, ax: Axes | None = None) -> Axes:
-    """Draw the simulated cycles of a gate beside its baseline's, the baseline on top where there is one."""
-    bars = {"now": found.cycles} | ({"baseline": found.before} if found.before else {})
+    """Draw the simulated cycles of a gate beside its baseline's, the baseline on top; of each what there is."""
+    bars = {name: cycles for name, cycles in (("now", found.cycles), ("baseline", found.before)) if cycles}
     ax = axes_or_new(ax, 8, 0.4 * len(bars) + 1.2)
-    ax.barh(list(bars), list(bars.values()), color=[LESS if found.passed else MORE, "gray"][: len(bars)])
+    colours = {"now": LESS if found.passed else MORE, "baseline": "gray"}
+    ax.barh(list(bars), list(bars.values()), color=[colours[name] for name in bars])
     ax.set_xlabel("simulated cycles")
-    ax.set_title(
-        f"{found.mark} {found.name} ({found.per_cent:+.2f} %)" if found.before else f"{found.mark} {found.name}"
-    )
+    ax.set_title(f"{found.mark} {found.name}" + (f" ({found.per_cent:+.2f} %)" if len(bars) > 1 else ""))
     return ax
 
 

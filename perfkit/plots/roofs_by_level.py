@@ -20,7 +20,7 @@ import numpy as np
 from perfkit.errors import SettingError
 from perfkit.files import replaced
 from perfkit.plots.roof_labels import RoofLabel, label_roofs, paper_of
-from perfkit.plots.style import DARK_PAGE, ROOF, SERIES, axes_or_new, plain_ticks
+from perfkit.plots.style import DARK_PAGE, ROOF, SERIES, axes_or_new, ink_on, plain_ticks
 from perfkit.simulators.dag.core import MEMORY
 from perfkit.simulators.dag.extended_roofline import NAMES
 
@@ -206,10 +206,9 @@ def _bandwidths(schedules: Sequence[Schedule]) -> dict[str, float]:
 
 
 def _ink(ax: Any) -> str:
-    """Return the colour of roofs: light on axes with a dark background."""
-    from matplotlib.colors import to_rgb
-
-    return ROOF if sum(to_rgb(ax.get_facecolor())) > 1.5 else _LIGHT
+    """Return the colour of roofs: light on a dark background; what shows through none is taken for light."""
+    behind = ax.get_facecolor()
+    return _LIGHT if behind[3] and ink_on(behind) == "white" else ROOF
 
 
 def _draw_peak(ax: Any, peak: float, unit: str) -> None:

@@ -25,6 +25,15 @@ _COVERAGE, _LEAST_INTERVAL = 0.9, 9  # of the intervals; random rows that it tak
 _LEAST_BUDGET = _FIRST + 2 * _LEAST_CHECKED  # half of each later round is drawn at random
 
 
+def expect_budget(budget: int) -> None:
+    """Raise SettingError for a budget too small to estimate the error of what is predicted."""
+    if budget < _LEAST_BUDGET:
+        raise SettingError(
+            f"a budget of {budget} measurements: an estimate of the error needs at least {_LEAST_BUDGET}; "
+            "raise it, or measure the whole space without one"
+        )
+
+
 @dataclass
 class SequentialDesign:
     """Chooses configurations until its own error estimate is met or the budget is used up.
@@ -53,11 +62,7 @@ class SequentialDesign:
     """Relative errors of predictions of random configurations, in the order of measurement."""
 
     def __post_init__(self) -> None:
-        if self.budget < _LEAST_BUDGET:
-            raise SettingError(
-                f"a budget of {self.budget} measurements: an estimate of the error needs at least {_LEAST_BUDGET}; "
-                "raise it, or measure the whole space without one"
-            )
+        expect_budget(self.budget)
         if not 0 < self.error < 1:
             raise SettingError(f"an error lies between 0 and 1, not {self.error}")
         self._random = np.random.default_rng(self.seed)

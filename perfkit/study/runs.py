@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -144,12 +145,16 @@ class StudyRuns(Summarised):
         ]
 
     def told(self) -> list[str]:
-        """Say what is to be known of measured rows, each with the number of rows it holds for."""
+        """Say what is to be known of measured rows, each with the number of rows it holds for.
+
+        What differs in its per cent alone is said once, with the most.
+        """
         if "message" not in self.table:
             return []
         messages = self.ok["message"].fillna("")
-        counts = messages[messages != ""].value_counts(sort=False)
-        return [f"in {n} of {len(self.ok)} rows {text}" for text, n in counts.items()]
+        messages = messages[messages != ""]
+        alike = messages.groupby(messages.str.replace(_PER_CENT, "%", regex=True), sort=False)
+        return [f"in {len(rows)} of {len(self.ok)} rows {max(rows, key=_per_cents)}" for _, rows in alike]
 
     def overlap(self) -> str:
         """Say in how many rows executions overlapped so much that ``cycles`` is no latency; "" where in none."""
@@ -390,10 +395,15 @@ def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
 
 _MARK = b"perfkit.study"
 _NESTED = "repetitions"
+_PER_CENT = re.compile(r"\d+\.\d+%")
 _UNITS = {"cycles": "core cycles", "tsc": "TSC ticks", "ns": "nanoseconds"}
 # How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
 _OVERLAP, _FENCE = 1.05, 6
 _STATES = 1.15  # times the fastest quiet pass: a slower one is told
+
+
+def _per_cents(text: str) -> list[float]:
+    return [float(each[:-1]) for each in _PER_CENT.findall(text)]
 
 
 def study_metadata(path: str | Path) -> dict[str, Any] | None:

@@ -62,6 +62,8 @@ def test_failed_configurations_are_spent_and_no_target():
 def test_a_budget_too_small_to_judge_itself_is_refused(budget):
     with pytest.raises(SettingError, match="an estimate of the error needs at least 84"):
         SequentialDesign(pd.DataFrame({"N": [1, 2]}), budget)
+    with pytest.raises(SettingError, match="an estimate of the error needs at least 84"):
+        Microbenchmark(budget=budget)  # before there is a folder
 
 
 def test_the_least_budget_is_enough_for_an_estimate():

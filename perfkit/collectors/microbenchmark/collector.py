@@ -28,7 +28,7 @@ from perfkit.collectors.microbenchmark.sources import idle_dimensions
 from perfkit.collectors.microbenchmark.store import Store, write_whole
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.names import counted
-from perfkit.study.design import SequentialDesign
+from perfkit.study.design import SequentialDesign, expect_budget
 from perfkit.study.expressions import Expression
 from perfkit.study.runs import StudyRuns
 from perfkit.study.study import CALM, Study, split_compiler
@@ -130,6 +130,8 @@ class Microbenchmark:
             raise SettingError("jobs, batch and limit are at least 1")
         if self.budget is not None and (self.cluster is not None or self.spread):
             raise SettingError("a budget is spent on one machine: leave out `cluster` (`spread`), or the budget")
+        if self.budget is not None:
+            expect_budget(self.budget)  # before a folder is made
         if self.repetitions is not None and self.repetitions < 3:
             raise SettingError(
                 f"repetitions={self.repetitions}: the policy drops two extremes, so at least 3 are needed"

@@ -32,9 +32,8 @@ from perfkit.study.study import RESERVED, Configuration, Study, fill, mangled
 
 _QUIET = 1.06  # of the quietest probe: as in clock.h
 _FEW_STEPS = 50  # of the counter: one is the tolerance of 2 % of so many
-_LONG_WINDOW = (
-    1e6  # nanoseconds: as in measure.c; a shorter one may have lasted so long because something interrupted it
-)
+# Nanoseconds, as in measure.c; a shorter window may have lasted so long because something interrupted it.
+_LONG_WINDOW = 1e6
 _SENTINEL = 0.02  # by how much the cycles of what takes one may be off
 Task = tuple[Configuration, str]
 Note = Callable[[str, dict[str, Any]], None]
