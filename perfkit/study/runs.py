@@ -140,7 +140,9 @@ class StudyRuns(Summarised):
         """Say what a reader of the figures has to know: what compilers left, overlaps, fences, clocks, two states."""
         return [
             told
-            for told in (*self.told(), self.overlap(), self.fence(), self.drift(), self.states(), self.single())
+            for told in (
+                *self.told(), self.same(), self.overlap(), self.fence(), self.drift(), self.states(), self.single(),
+            )  # fmt: skip
             if told
         ]
 
@@ -155,6 +157,19 @@ class StudyRuns(Summarised):
         messages = messages[messages != ""]
         alike = messages.groupby(messages.str.replace(_PER_CENT, "%", regex=True), sort=False)
         return [f"in {len(rows)} of {len(self.ok)} rows {max(rows, key=_per_cents)}" for _, rows in alike]
+
+    def same(self) -> str:
+        """Say that nothing which was varied changes the time, which is what remains of removed work; "" where it does."""
+        varied = [name for name in (*self.dimensions, "flags", "compiler", "threads") if name in self.ok]
+        varied = [name for name in varied if self.ok[name].nunique() > 1]
+        taken = self.ok[self.metric].dropna() if varied and self.metric in self.ok else pd.Series(dtype=float)
+        if len(taken) < _ALIKE or taken.max() > (1 + self._tolerance) * taken.min():
+            return ""
+        return (
+            f"all {len(taken)} measured rows take the same time, within {self._tolerance:.0%}: none of "
+            f"{listed(varied)} changes it. If you expected otherwise, the compiler may have removed the work: results that "
+            "nothing uses (PK_KEEP), data that it knows (PK_KEEP_MEMORY), names that the kernel does not use"
+        )
 
     def overlap(self) -> str:
         """Say in how many rows executions overlapped so much that ``cycles`` is no latency; "" where in none."""
@@ -399,6 +414,7 @@ _PER_CENT = re.compile(r"\d+\.\d+%")
 _UNITS = {"cycles": "core cycles", "tsc": "TSC ticks", "ns": "nanoseconds"}
 # How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
 _OVERLAP, _FENCE = 1.05, 6
+_ALIKE = 4  # measured rows of one time, from which it is said that nothing changes it
 _STATES = 1.15  # times the fastest quiet pass: a slower one is told
 
 
