@@ -244,6 +244,8 @@ def test_rows_that_settle_in_the_other_clock_say_so(capsys):
     waits = _shown(capsys, table, "cycles", _passes(table, cycles=apart, tsc=steady))
     assert "(cycles) the TSC ticks did" in waits
     assert "{metric: tsc}" in waits
+    by_chance = _passes(table, cycles=(10.0, 10.3), tsc=(6.0, 6.1))  # of a short region: each advised the other
+    assert "never settled (" not in _shown(capsys, table, "cycles", by_chance)
 
 
 def test_the_figure_that_had_to_settle_is_shown_first(capsys):

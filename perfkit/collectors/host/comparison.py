@@ -210,9 +210,9 @@ class KernelComparison(Tabled):
             f"{self.cycles[0]:,.1f} cycles per call{self._range('cycles_a')}",
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
+        verdict += ", calls in a row, which overlap" if self._overlaps else ""
         lines = [
-            f"{verdict}{', calls in a row, which overlap' if self._overlaps else ''} "
-            f"({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured).",
+            f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured).",
             f"{a}: {took[0]}; {b}: {took[1]}.",
             f"{self._counted}, {int(self.table['rounds'].sum())} rounds; {beside}.",
         ]
