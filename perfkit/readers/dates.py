@@ -12,7 +12,6 @@ import pandas as pd
 
 from perfkit.readers.grid import Column, Grid, as_text, is_number
 from perfkit.readers.report import Report
-from perfkit.samples.clocks import is_name_of_length
 
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?))?", re.IGNORECASE
@@ -27,6 +26,12 @@ _TIME = re.compile(
     rf"(?P<hour>\d\d?):(?P<minute>[0-5]\d):(?P<second>[0-5]\d(?:[.,]\d+)?){_HALF}",
     re.IGNORECASE,
 )
+_OF_DAY = re.compile(
+    r"(?:local|utc)?[ _-]?(?:(?:wall[ _-]?)?clock(?:[ _-]?time)?|time[ _-]?of[ _-]?day|time[ _-]?stamp|when|uhrzeit|"
+    r"zeitpunkt|zeitstempel|horodatage|heure|hora|hh:mm:ss)",
+    re.IGNORECASE,
+)
+_DAY_ALONE = re.compile(r"\d{4}([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2\d\d(?:\d\d)?")
 _MONTHS = 12
 _DAY = 86_400.0  # in s
 _MOST_STEPS = 10.0  # of the usual length, by which a clock goes on over midnight; else it begins anew
@@ -35,14 +40,15 @@ _MOST_STEPS = 10.0  # of the usual length, by which a clock goes on over midnigh
 def date_columns(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarray]:
     """Return the columns that hold dates, in s since 1970 (UTC unless they name a zone); a word is a problem.
 
-    A column of times of day that only go on (over midnight, too) is in s since the midnight before its first row.
+    A column of times of day that only go on (over midnight, too) is in s since the midnight before its first row. Its
+    name or its cells (``PM``) say what it holds: how long a run took is written alike.
     """
     found: dict[int, np.ndarray] = {}
     for i in which:
         cells = _with_iso_dates(_cells(grid.columns[i]))
         known = [c for c in cells if c is not None]
         if sum(_DATE.fullmatch(c) is not None for c in known) * 2 <= len(known):
-            of_day = None if is_name_of_length(grid.names[i]) else _times_of_day(cells)
+            of_day = None if _has_days(grid) else _times_of_day(cells, grid.names[i])
             found |= {} if of_day is None else {i: of_day}
             continue
         for row, cell in enumerate(cells):
@@ -78,13 +84,19 @@ def _with_iso_dates(cells: list[str | None]) -> list[str | None]:
     return out
 
 
-def _times_of_day(cells: list[str | None]) -> np.ndarray | None:
+def _has_days(grid: Grid) -> bool:
+    """Whether a column holds days without a time, beside which a time of day alone is no clock."""
+    return any(_DAY_ALONE.fullmatch(next((c for c in _cells(column) if c), "")) for column in grid.columns)
+
+
+def _times_of_day(cells: list[str | None], name: str) -> np.ndarray | None:
     """Return a column of times of day in s; None where a cell is none, or they do not go on from row to row."""
+    said = _OF_DAY.fullmatch(name.strip()) is not None
     seconds, days = [], 0
     for cell in cells:
         match = _TIME.fullmatch(cell or "")
         hour = _hour(match["hour"], match["half"]) if match else None
-        if match is None or hour is None:
+        if match is None or hour is None or not (said or match["half"]):
             return None
         seconds.append(3600.0 * hour + 60.0 * int(match["minute"]) + float(match["second"].replace(",", ".")))
     rising = [b - a for a, b in pairwise(seconds) if b > a]

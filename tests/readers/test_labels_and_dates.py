@@ -117,8 +117,22 @@ def test_times_that_tell_nothing_are_text(read, times):
     assert np.isnan(clocked(read, times)).all()
 
 
-def test_durations_of_text_are_no_times_of_day(read):
-    assert np.isnan(clocked(read, ["0:00:01", "0:00:02", "0:00:05"], name="duration")).all()
+@pytest.mark.parametrize("name", ["duration", "elapsed", "time", "runtime", "label"])
+def test_lengths_of_runs_are_no_times_of_day(read, name):
+    assert np.isnan(clocked(read, ["0:00:01", "0:00:02", "0:00:05"], name=name)).all()
+
+
+@pytest.mark.parametrize("name", ["clock", "Uhrzeit", "timestamp", "time of day", "local time stamp", "HH:MM:SS"])
+def test_names_of_times_of_day(read, name):
+    np.testing.assert_allclose(clocked(read, ["0:00:01", "0:00:02", "0:00:05"], name=name), [np.nan, 1, 3])
+
+
+@pytest.mark.parametrize("day", ["2026-11-27", "11/27/2026", "11/27/26"])
+def test_beside_a_day_a_time_of_day_is_no_clock(read, day):
+    rows = "".join(f"{day};10:00:0{k};{1000 + k % 2};{2000 - k % 2}\n" for k in range(4))
+    s = read("date;clock;cycles;instructions\n" + rows)
+    assert s.intervals()["seconds"].isna().all()
+    assert s.intervals()["time"].sum() == 4002
 
 
 def test_times_of_day_with_a_decimal_comma(read):
@@ -128,7 +142,7 @@ def test_times_of_day_with_a_decimal_comma(read):
 def test_times_of_day_tell_which_interval_a_row_of_a_long_table_belongs_to(read):
     rows = [("23:59:58", "cycles", 1000), ("23:59:58", "instructions", 2000)]
     rows += [("23:59:59", "instructions", 900), ("00:00:01", "cycles", 1200), ("00:00:01", "instructions", 800)]
-    s = read("time,event,count\n" + "".join(f"{t},{e},{n}\n" for t, e, n in rows))
+    s = read("timestamp,event,count\n" + "".join(f"{t},{e},{n}\n" for t, e, n in rows))
     np.testing.assert_array_equal(s.intervals()["time"], [1000, np.nan, 1200])
     np.testing.assert_array_equal(s.intervals()["work"], [2000, 900, 800])
     np.testing.assert_array_equal(s.intervals()["seconds"], [np.nan, 1, 2])
