@@ -50,6 +50,7 @@ _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, 
 _MORE = 0.05  # a further gain that is worth a word
 _MOST = 0.5  # of what delays
 _IMPORTANT = 0.2  # share of what stands at a line from which a library's function is named beside it
+_SAYS = re.compile(r"\w")  # a line of braces says nothing
 _SPREAD = 0.1  # of what delays: where no line has so much, none is named for it
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
@@ -637,9 +638,20 @@ class Diagnosis(Summarised):
         Of a latency the responsible one, where most hangs on it: the cycles are those of whatever waits for it.
         """
         if "latency" in self.bottleneck and self.lines.iloc[0]["causality"] >= _SPREAD:
-            return self.lines.iloc[0]
-        most = self.lines.loc[self.lines["held"].idxmax()]
-        return most if most["held"] >= _HELD else self.lines.iloc[0]
+            return self._speaking("causality")
+        most = self._speaking("held")
+        return most if most["held"] >= _HELD else self._speaking("causality")
+
+    def _speaking(self, column: str) -> "pd.Series":
+        """Return the row of `lines` with the most of a column; rather one with half of it than a line that says nothing.
+
+        A function's return is of the line of its closing brace, a loop's branch sometimes, too.
+        """
+        most = self.lines.loc[self.lines[column].idxmax()]
+        if not most["source_line"] or _SAYS.search(most["source_line"]):
+            return most
+        others = self.lines[self.lines["source_line"].str.contains(_SAYS) & (self.lines[column] >= most[column] / 2)]
+        return most if others.empty else self.lines.loc[others[column].idxmax()]
 
     def _said(self, row: "pd.Series") -> str:
         """Return a line's place, its text where that is known, and what was inlined into it."""
@@ -659,7 +671,7 @@ class Diagnosis(Summarised):
         return ". ".join(filter(None, (self.first, doubt, self._cause(), self.tried, *self.threads[:1])))
 
     def _cause(self) -> str:
-        top, at = self.lines.iloc[0], self.line
+        top, at = self._speaking("causality"), self.line
         where, name = self._said(at), words.brief(self.function)
         resource, both = self.bottleneck, self.together
         if both is not None:

@@ -512,3 +512,26 @@ def test_lines_that_share_no_set_take_as_long_when_they_are_spread(pitch):
     trace = kernel.trace(np.zeros(1024 * (pitch + 8)), np.zeros(16), pitch)
     assert gus.run(trace_spread(trace)).cycles == pytest.approx(gus.run(trace).cycles, rel=0.05)
     assert len(np.unique(trace_spread(trace).addresses)) == len(np.unique(trace.addresses))
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ([(".9", "}"), (".5", "return f(n);")], 2),  # a line that says something, and has half of it
+        ([(".9", "  }"), (".6", "});"), (".5", "x = y;")], 3),
+        ([(".9", "}"), (".3", "return f(n);")], 1),  # the return has most of it
+        ([(".9", "s += x;"), (".89", "}")], 1),
+        ([(".9", ""), (".8", "x = y;")], 1),  # the source is not there: its text is not known
+        ([(".9", "}"), (".8", "}")], 1),
+    ],
+)
+def test_a_closing_brace_is_not_named_where_another_line_has_as_much(rows, named):
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis]())
+    first = answer.lines.iloc[0].to_dict()
+    made = [
+        first | {"place": f"k.c:{n}", "line": n, "held": float(of), "causality": float(of) / 3, "source_line": text}
+        for n, (of, text) in enumerate(rows, 1)
+    ]
+    answer.__dict__["lines"] = pd.DataFrame(made)
+    assert answer.line["line"] == named
+    assert f"k.c:{named}" in answer.headline()
