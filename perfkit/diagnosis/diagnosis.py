@@ -643,7 +643,7 @@ class Diagnosis(Summarised):
         return most if most["held"] >= _HELD else self._speaking("causality")
 
     def _speaking(self, column: str) -> "pd.Series":
-        """Return the row of `lines` with the most of a column; rather one with half of it than a line that says nothing.
+        """Return the row of `lines` with the most of a column; rather one with half of it than one that says nothing.
 
         A function's return is of the line of its closing brace, a loop's branch sometimes, too.
         """
