@@ -85,7 +85,10 @@ def run_command(
         typer.Option("--host-roofs", metavar="FILE", help="Draw this host's bandwidths, too (perfkit calibrate -o)."),
     ] = None,
     output: Annotated[
-        Path | None, options.output("Write this picture as one page (.html) that answers the pointer.", ".html")
+        Path | None,
+        options.output(
+            "Write one page (.html): the verdict, this picture, which answers the pointer, the gains.", ".html"
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -134,9 +137,10 @@ def run_command(
     if places:
         _draw_levels(found, places, host)
     if as_json:
-        print_json([{key: value for key, value in row.items() if key not in ("roofline", "text")} for row in found])
+        print_json([{key: value for key, value in row.items() if key not in _OBJECTS} for row in found])
 
 
+_OBJECTS = ("roofline", "relaxation", "text")  # of a row, not for JSON
 _FAR = 1.3  # times: a simulation further from what was measured is not to be relied on
 
 
@@ -180,7 +184,9 @@ def _draw_levels(found: list[dict[str, Any]], paths: list[Path], host: dict[str,
     import matplotlib as mpl
 
     mpl.use("Agg")
-    from perfkit.plots.roofs_by_level import host_titles, level_titles, plot_levels, write_picture
+    from perfkit.cli.pages.answer import write_page
+    from perfkit.cli.pages.levels import of_levels
+    from perfkit.plots.roofs_by_level import host_titles, level_titles, plot_levels, svg_with, write_picture
 
     rooflines = {row["name"]: row["roofline"] for row in found}
     timed = {row["name"]: row["measured"] for row in found if "measured" in row}
@@ -188,7 +194,10 @@ def _draw_levels(found: list[dict[str, Any]], paths: list[Path], host: dict[str,
     titles = level_titles(rooflines, bars) | host_titles(host)
     figure = plot_levels(rooflines, bars, host=host).figure
     for path in paths:
-        write_picture(figure, path, titles)
+        if path.suffix == ".html":
+            write_page(of_levels(found, svg_with(figure, titles)), path)
+        else:
+            write_picture(figure, path, titles)
         wrote(path)
 
 
@@ -213,7 +222,7 @@ def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, g
             relaxation = relax(dag, scheduler, schedule, progress)
         table = relaxation.to_frame()
         lines += ["", relaxation.summary(), table[:top].to_string(index=False, float_format=lambda v: f"{v:.3f}")]
-        row["gains"] = rows(table)
+        row |= {"gains": rows(table), "relaxation": relaxation}
         if gus and trace is not None:
             from perfkit.scoring.dag_gus import second_opinion
 

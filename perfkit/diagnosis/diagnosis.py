@@ -18,6 +18,7 @@ from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.diagnosis import words
 from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words
+from perfkit.diagnosis.words import SETS
 from perfkit.errors import FormatError, of_extra
 from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
@@ -29,6 +30,7 @@ from perfkit.simulators.gus.mispredicted import branch_ticks
 from perfkit.simulators.gus.sensitivity import Sensitivity, sensitivity
 from perfkit.simulators.gus.timing import CAUSES, MISPREDICTION
 from perfkit.trace.standing import STUB, foreign, places, standing
+from perfkit.trace.without import trace_spread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +50,7 @@ _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, 
 _MORE = 0.05  # a further gain that is worth a word
 _MOST = 0.5  # of what delays
 _IMPORTANT = 0.2  # share of what stands at a line from which a library's function is named beside it
+_SAYS = re.compile(r"\w")  # a line of braces says nothing
 _SPREAD = 0.1  # of what delays: where no line has so much, none is named for it
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
@@ -142,18 +145,25 @@ class Promise:
     most : float
         How many times as fast they would run if that were no limit at all, as where the program no longer needs it
         (another layout, branches taken out); 0 where it was not asked.
+    how : str
+        What that is.
     """
 
     change: str
     factor: float
     helps: str = ""
     most: float = 0.0
+    how: str = "if it were no limit at all"
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the two factors differ."""
+        return self.most > self.factor + _MORE
 
     @property
     def gain(self) -> str:
         """Both factors in words."""
-        more = f"; {self.most:.2f}x if it were no limit at all" if self.most > self.factor + _MORE else ""
-        return f"{self.change}{more}"
+        return f"{self.change}; {self.most:.2f}x {self.how}" if self.has_more else self.change
 
 
 @dataclass(frozen=True)
@@ -316,9 +326,7 @@ class Diagnosis(Summarised):
             )
         alone = self.measured.cycles * (1.0 if self.measured.taken_off else 1 - self.measured.waited)
         is_explained = self.result.cycles >= (1 - words.FAR) * alone
-        # Short calls run between two interruptions; and what takes as long again and again was not interrupted.
-        is_alone = self.measured.alike > _ALIKE or self.measured.is_steady
-        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not is_alone:
+        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not self._was_alone:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "
                 f"timed, and the measured cycles hold that, so that the model is {words.lies(self.apart)} "
@@ -333,6 +341,14 @@ class Diagnosis(Summarised):
             f"{words.lies(quick)} the quickest and {words.lies(typical)} the median: something else runs on this "
             "machine; measure again when it is quiet"
         )
+
+    @property
+    def _was_alone(self) -> bool:
+        """Whether the timed calls hold no time of other programs.
+
+        Short ones run between two interruptions; and what takes as long again and again was not interrupted.
+        """
+        return self.measured is not None and (self.measured.alike > _ALIKE or self.measured.is_steady)
 
     @property
     def overlap_told(self) -> str:
@@ -364,6 +380,27 @@ class Diagnosis(Summarised):
         if hottest is not None and hottest.share and _unsure(hottest):
             told.append("hardly any samples were taken: this may not be where the time goes")
         return "; ".join(told)
+
+    @property
+    def difference(self) -> str:
+        """Say that measured and simulated cycles differ, though not so far that there is a `doubt`; "" where little."""
+        if self.measured is None or self.apart is None or self.is_far or self.uncertain or self.measured.samples:
+            return ""
+        others = 0.0 if self._was_alone or self.measured.taken_off else self.measured.waited
+        is_told = self._subnormal or not 0 < -self.apart <= max(self.overlap, others)
+        if abs(self.apart) <= words.SOME or not is_told:
+            return ""
+        most = max(self.measured.cycles, self.result.cycles)
+        by = most / self.result.cycles - 1 if self.apart < 0 else 1 - self.measured.cycles / most
+        return f"{by:.0%} {'more' if self.apart < 0 else 'fewer'} cycles are measured than simulated"
+
+    @property
+    def difference_explained(self) -> str:
+        """`difference`, with what may explain it, or that nothing does."""
+        if not self.difference:
+            return ""
+        why = self._faulted if self.apart is not None and self.apart < 0 else ""
+        return self.difference + (why or ", which nothing here explains")
 
     @property
     def _faulted(self) -> str:
@@ -404,7 +441,8 @@ class Diagnosis(Summarised):
     def what_ifs(self) -> tuple[Promise, ...]:
         """The changes of the core that would help most, the best first (simulated)."""
         alone = [
-            Promise(self._change(name), 1 + gain, self._words(name)[1], self._most(name)) for name, gain in self._best
+            Promise(self._change(name), 1 + gain, self._words(name)[1], self._most(name), words.as_no_limit(name))
+            for name, gain in self._best
         ]
         both = self.together
         if both is None:
@@ -479,7 +517,17 @@ class Diagnosis(Summarised):
             return {}
         found = sensitivity(self.result.settings, self.result.trace, (_NO_LIMIT,), best)
         without = {names[0]: 1 + float(s) for names, s in zip(found.resources, found.speedup[:, -1], strict=True)}
+        if SETS in without:
+            without[SETS] = max(without[SETS], self._spread_out)
         return without | ({_BRANCHES: self._predicted} if _BRANCHES in without else {})
+
+    @cached_property
+    def _spread_out(self) -> float:
+        """How many times as fast the calls would run if their lines lay in all sets of L1 (simulated).
+
+        More than with sets that take lines at once: a line that shares its set with no more than fit stays there.
+        """
+        return self.result.cycles / max(self.result.settings.run(trace_spread(self.result.trace)).cycles, 1.0)
 
     @cached_property
     def _predicted(self) -> float:
@@ -590,9 +638,20 @@ class Diagnosis(Summarised):
         Of a latency the responsible one, where most hangs on it: the cycles are those of whatever waits for it.
         """
         if "latency" in self.bottleneck and self.lines.iloc[0]["causality"] >= _SPREAD:
-            return self.lines.iloc[0]
-        most = self.lines.loc[self.lines["held"].idxmax()]
-        return most if most["held"] >= _HELD else self.lines.iloc[0]
+            return self._speaking("causality")
+        most = self._speaking("held")
+        return most if most["held"] >= _HELD else self._speaking("causality")
+
+    def _speaking(self, column: str) -> "pd.Series":
+        """Return the row of `lines` with the most of a column; rather one with half of it than one that says nothing.
+
+        A function's return is of the line of its closing brace, a loop's branch sometimes, too.
+        """
+        most = self.lines.loc[self.lines[column].idxmax()]
+        if not most["source_line"] or _SAYS.search(most["source_line"]):
+            return most
+        others = self.lines[self.lines["source_line"].str.contains(_SAYS) & (self.lines[column] >= most[column] / 2)]
+        return most if others.empty else self.lines.loc[others[column].idxmax()]
 
     def _said(self, row: "pd.Series") -> str:
         """Return a line's place, its text where that is known, and what was inlined into it."""
@@ -612,7 +671,7 @@ class Diagnosis(Summarised):
         return ". ".join(filter(None, (self.first, doubt, self._cause(), self.tried, *self.threads[:1])))
 
     def _cause(self) -> str:
-        top, at = self.lines.iloc[0], self.line
+        top, at = self._speaking("causality"), self.line
         where, name = self._said(at), words.brief(self.function)
         resource, both = self.bottleneck, self.together
         if both is not None:
@@ -647,8 +706,14 @@ class Diagnosis(Summarised):
         change = self._change(resource)
         return (
             f"{name} is held back by {self._words(resource)[0]}; {hangs}. "
-            f"{change[0].upper()}{change[1:]} would make it {1 + gain:.2f} times as fast{self._rival}"
+            f"{change[0].upper()}{change[1:]} would make it {1 + gain:.2f} times as fast{self._laid_out}{self._rival}"
         )
+
+    @property
+    def _laid_out(self) -> str:
+        """Tell beside half of a set's time what another layout brings, which is what a program can do."""
+        best = self.what_ifs[0]
+        return f", and {best.most:.2f} times {best.how}" if self.bottleneck == SETS and best.has_more else ""
 
     def _words(self, resource: str) -> tuple[str, str]:
         """Return what holds the function back, and what would help."""

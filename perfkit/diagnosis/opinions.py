@@ -231,14 +231,12 @@ def _belief(answer: Diagnosis, told: list[Opinion]) -> Opinion:
         )
     if answer.is_far:
         return Opinion("believe", f"none firmly: the simulation is {answer.apart:+.0%} from the measured cycles")
+    apart = f", but {answer.difference}" if answer.difference else ""
     if not against:
-        return Opinion(
-            "believe",
-            "the sensitivity: nothing "
-            + ("contradicts it" if answer.measured else "measured contradicts or supports it"),
-        )
-    trust = (
-        "its cycles are those measured" if answer.measured else "it changes one thing and simulates everything again"
-    )
+        beside = "contradicts it" if answer.measured else "measured contradicts or supports it"
+        said = f"no method {beside}{apart}" if apart else f"nothing {beside}"
+        return Opinion("believe", f"the sensitivity: {said}")
+    is_near = answer.measured and not apart
+    trust = "its cycles are those measured" if is_near else "it changes one thing and simulates everything again"
     verb = "disagrees" if len(against) == 1 else "disagree"
-    return Opinion("believe", f"the sensitivity, for {trust}; with care where {', '.join(against)} {verb}")
+    return Opinion("believe", f"the sensitivity, for {trust}{apart}; with care where {', '.join(against)} {verb}")

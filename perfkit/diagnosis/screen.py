@@ -91,6 +91,8 @@ def _cycles(answer: "Diagnosis") -> list[str]:
     )
     if answer.is_far:
         lines.append(_wrapped(f"BEWARE: {FAR}"))
+    elif answer.difference:
+        lines.append(_wrapped(f"           {answer.difference_explained}"))
     return lines
 
 
@@ -151,6 +153,7 @@ def as_values(answer: "Diagnosis") -> dict[str, Any]:
         "not_measured": answer.not_measured,
         "simulated_cycles": result.cycles,
         "apart": answer.apart,
+        "difference": answer.difference_explained,
         "core": result.settings.core.name,
         "instructions": result.instructions,
         "ipc": result.ipc,

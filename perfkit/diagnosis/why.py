@@ -87,6 +87,7 @@ _IN_VAIN = 1.3  # times the instructions that are counted: a call that is expect
 _HOTTER = 2  # times the program's own hottest function: a library's has more of the run, and who calls it is sought
 _IDLE = 0.3  # share of a run without work that is said
 _TRIES = 3  # single calls that are tried, where exceptions leave them
+_HALF = 0.5  # of a run: what follows is about the smaller part
 _THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
 # What unwinds: all of libgcc_s, and these of other libraries.
 _UNWINDER = re.compile(r"__cxa_|__gxx_personality|_Unwind_|_?_?dl_(find_object|iterate_phdr)|_dl_find_dso|__gcclibcxx")
@@ -1038,6 +1039,8 @@ class _Inquiry:
     ) -> Iterator[str]:
         """Yield why the answer may not hold: other code or calls have the time, calls without their caller."""
         trace, rob = result.trace, result.settings.core.resource("rob").value
+        if (thrown := _thrown(found)) >= _HALF:
+            yield f"what follows is about the other {1 - thrown:.0%} of the run, and its gains change nothing of this"
         if inside is not None and inside < _MOSTLY and found is not None and not few(found):
             outside = f"{1 - inside:.0%} of this function's samples"
             yield f"{outside} lie in code that was not recorded, and is not explained"
@@ -1314,10 +1317,15 @@ def _waiting(found: Profile | None) -> str:
     )
 
 
+def _thrown(found: Profile | None) -> float:
+    """Return the share of the run in which exceptions are thrown and caught."""
+    mine = [] if found is None else [each for each in found.functions if each.is_system]
+    return sum(e.share for e in mine if e.library.startswith("libgcc_s") or _UNWINDER.match(e.symbol))
+
+
 def _throwing(found: Profile | None, program: Path) -> str:
     """Say that the run throws exceptions for much of its time, and who does; "" where it hardly does."""
-    mine = [] if found is None else [each for each in found.functions if each.is_system]
-    share = sum(e.share for e in mine if e.library.startswith("libgcc_s") or _UNWINDER.match(e.symbol))
+    share = _thrown(found)
     if share < _THROWING:
         return ""
     known = itertools.islice(callers(ElfFile(program), "__cxa_throw"), _CALLERS) if program.is_file() else ()

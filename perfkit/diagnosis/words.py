@@ -3,6 +3,8 @@
 import re
 
 FAR = 0.25  # measured and simulated cycles further apart than this are not the same thing explained
+SOME = 0.1  # from here on their difference is told, about the model's mean error
+SETS = "L1_set_fill"
 
 # A resource's name -> what holds the code back, and what would help.
 _WORDS = (
@@ -92,6 +94,11 @@ def better(resource: str, weight: float) -> str:
     name = resource.replace("_", " ")
     is_time = any(word in resource for word in ("latency", "penalty", "page_split_store", "L1_set_fill"))
     return f"{name} divided by {weight:g}" if is_time else f"{weight:g} times {name}"
+
+
+def as_no_limit(resource: str) -> str:
+    """Say what it means that a resource is no limit."""
+    return "with the lines in all of its sets" if resource == SETS else "if it were no limit at all"
 
 
 def brief(name: str, most: int = 60) -> str:

@@ -123,8 +123,9 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: i
     ax.set(xscale="log", yscale="log", xlim=(x[0], x[-1]))
     top = max(roof.bound for roof in roofline.roofs)
     ax.set_ylim(roofline.performance / 5, top * 3)
-    ax.set_xlabel("operational intensity I = W / Q [flops/byte, all levels]")
-    ax.set_ylabel("performance [flops/cycle]")
+    unit = roofline.schedule.unit
+    ax.set_xlabel(f"operational intensity I = W / Q [{unit}/byte, all levels]")
+    ax.set_ylabel(f"performance [{unit}/cycle]")
     ax.set_title(f"{roofline.schedule.name} on {roofline.schedule.core.name} (simulated)")
     plain_ticks(ax)
     ax.grid(True, which="major", alpha=0.25)

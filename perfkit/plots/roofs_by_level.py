@@ -129,6 +129,17 @@ def write_picture(figure: Any, path: Path, titles: Mapping[str, str]) -> None:
         with replaced(path) as temporary:
             figure.savefig(temporary, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
         return
+    text = svg_with(figure, titles)
+    if path.suffix == ".html":
+        head = html.escape(figure.axes[0].get_title())
+        text = f'<meta charset="utf-8"><title>{head}</title>\n<style>{DARK_PAGE}</style><body>{text}</body>'
+        text = f'<!DOCTYPE html>\n<html lang="en">{text}</html>\n'
+    with replaced(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def svg_with(figure: Any, titles: Mapping[str, str]) -> str:
+    """Return a figure as SVG with titles (by an artist's ``gid``) that appear where the pointer rests."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="svg", bbox_inches="tight")
     ET.register_namespace("", _SVG)
@@ -139,13 +150,7 @@ def write_picture(figure: Any, path: Path, titles: Mapping[str, str]) -> None:
             said = ET.Element(f"{{{_SVG}}}title")
             said.text = title
             element.insert(0, said)
-    text = ET.tostring(root, encoding="unicode")
-    if path.suffix == ".html":
-        head = html.escape(figure.axes[0].get_title())
-        text = f'<meta charset="utf-8"><title>{head}</title>\n<style>{DARK_PAGE}</style><body>{text}</body>'
-        text = f'<!DOCTYPE html>\n<html lang="en">{text}</html>\n'
-    with replaced(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    return ET.tostring(root, encoding="unicode")
 
 
 def level_titles(rooflines: Mapping[str, Roofs], measured: Mapping[str, tuple[float, float, float]]) -> dict[str, str]:

@@ -7,6 +7,7 @@ are nearer to measured ones (docs/gus.md): where the two disagree, Gus is to be 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from perfkit.trace.trace import Trace
 
 _TIED = 0.02  # gains that differ by less are one
+_FAR = 0.25  # cycles further apart are not of one thing
 # Groups of resources of which both models speak, by words of either; the first that matches counts.
 _GROUPS = (
     ("latency of operations", r"instruction_latency|latency of (?:all|additions|mult|div|fused|integer)"),
@@ -86,8 +88,9 @@ def second_opinion(trace: Trace, core: Microarchitecture, relaxation: Relaxation
 
     Returns
     -------
-    dict with ``gus`` and ``roofline`` (the resources), ``gain`` (Gus's, at twice the capacity), ``agree``, ``cycles``
-    (Gus's) and ``sentence``, which says whether they agree and whom to believe.
+    dict with ``gus`` and ``roofline`` (the resources), ``gain`` (Gus's, at twice the capacity), ``agree``, ``near``
+    (whether both take about as long), ``cycles`` (Gus's) and ``sentence``, which says whether they agree and whom to
+    believe.
     """
     gus = Gus(core, warm=warm)
     result = gus.run(trace)
@@ -101,19 +104,25 @@ def second_opinion(trace: Trace, core: Microarchitecture, relaxation: Relaxation
     agree = (bool(name) and any(group(resource) == group(name) for resource in tied)) or (not name and not tied)
     shown = relaxation.bottleneck or "no single resource"
     apart = relaxation.cycles / result.cycles - 1
+    near = abs(math.log(max(relaxation.cycles, 1) / max(result.cycles, 1.0))) <= math.log(1 + _FAR)
+    knows = "Gus, which knows each instruction's ports and latencies, caches with sets and mispredicted branches"
     if agree:
         words = f"Gus agrees: {name or 'no single resource'} ({gain:.0%} at twice the capacity)"
+        words += "" if near else ", but not on how long it takes"
     else:
-        words = (
-            f"Gus disagrees: {name or 'no single resource'} ({gain:.0%}), not {shown}. Believe Gus, which knows each "
-            "instruction's ports and latencies, caches with sets and mispredicted branches"
-        )
-    sentence = f"{words}; cycles: {relaxation.cycles:,} here, {result.cycles:,.0f} in Gus ({apart:+.0%})."
+        words = f"Gus disagrees: {name or 'no single resource'} ({gain:.0%}), not {shown}. Believe {knows}"
+    sentence = f"{words}; cycles: {relaxation.cycles:,} here, {result.cycles:,.0f} in Gus ({apart:+.0%})"
+    sentence += (
+        "."
+        if near
+        else f": do not rely on the cycles, the roofs and the gains here{f'; believe {knows}' if agree else ''}."
+    )
     return {
         "gus": name,
         "roofline": shown,
         "gain": gain,
         "agree": agree,
+        "near": near,
         "cycles": float(result.cycles),
         "sentence": sentence,
     }

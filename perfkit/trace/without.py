@@ -1,12 +1,16 @@
-"""A trace without some of its instructions: what would have run if a line were not there."""
+"""A trace as it would be without something: some of its instructions, or lines that share a set of the cache."""
 
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.code import StaticCode, expand
+from perfkit.trace.code import NO_ACCESS, StaticCode, expand
 from perfkit.trace.trace import Trace
+
+_PAGE = np.uint64(4096)
+_LINE = np.uint64(64)
+_SETS = np.uint64(6)  # bits of the address that choose a line within its page
 
 
 def trace_without(trace: Trace, removed: NDArray[np.bool_]) -> Trace:
@@ -51,3 +55,20 @@ def trace_without(trace: Trace, removed: NDArray[np.bool_]) -> Trace:
         addresses=trace.addresses[stays],
         sizes=trace.sizes[stays[code.dynamic[which]]],
     )
+
+
+def trace_spread(trace: Trace) -> Trace:
+    """Return a trace whose lines lie in all sets of the L1 cache, also those that are a large power of two apart.
+
+    What each page holds is turned within it, by a number of lines that differs from page to page. So would rows that
+    are longer by a line lie; pages and neighbours stay what they were, but for a page's first line and its last.
+
+    Parameters
+    ----------
+    trace : Trace
+        In memory.
+    """
+    page = trace.addresses // _PAGE
+    turned = page ^ (page >> _SETS) ^ (page >> (_SETS + _SETS))
+    moved = page * _PAGE + (trace.addresses + turned * _LINE) % _PAGE
+    return replace(trace, addresses=np.where(trace.addresses == np.uint64(NO_ACCESS), trace.addresses, moved))

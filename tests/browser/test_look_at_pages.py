@@ -19,10 +19,11 @@ import perfkit as pk
 from perfkit.cli.pages.answer import of_cpi, of_exploration, of_gus, of_spire, of_study, write_page
 from perfkit.cli.pages.diagnosis import save_page
 from perfkit.cli.pages.diff import save_counts_page, save_diff_page
+from perfkit.cli.pages.levels import of_levels
 from perfkit.cli.pages.page import bundle
 from perfkit.cli.pages.reports import REPORTS
 from perfkit.exploration.methods import Tried
-from perfkit.plots.roofs_by_level import plot_levels, write_picture
+from perfkit.plots.roofs_by_level import plot_levels, svg_with
 from tests.browser.inked import watch
 from tests.browser.lab import ROOT
 from tests.browser.look import EYE, SMALLEST, WIDTHS
@@ -79,9 +80,11 @@ def _roofline(path: Path) -> Path:
 
 
 def _levels(path: Path) -> Path:
-    figure = plot_levels({"kernel": examples.extended_roofline()}).figure
-    write_picture(figure, path, {})
-    return path
+    roofline = examples.extended_roofline()
+    picture = svg_with(plot_levels({"kernel": roofline}).figure, {})
+    row = {"name": "kernel", "roofline": roofline, "verdict": roofline.verdict, "doubts": ["a doubt"], "unit": "flops"}
+    row |= {"cycles": roofline.schedule.cycles, "performance": roofline.performance}
+    return write_page(of_levels([row], picture), path)
 
 
 PAGES: dict[str, Callable[[Path], Path]] = {

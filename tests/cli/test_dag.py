@@ -1,5 +1,6 @@
 """`perfkit dag`."""
 
+import html
 import json
 import re
 import shutil
@@ -129,3 +130,26 @@ def test_a_measured_time_far_from_the_simulated_one_is_in_the_verdict(tmp_path, 
     assert ("Do not rely on these cycles: measured here" in row["verdict"]) == bool(told)
     other = "zen4" if row["core"] != "zen4" else "zen5"  # what this machine takes says nothing of another core
     assert json.loads(CliRunner().invoke(app, [*call[:3], "--core", other, *call[3:]]).stdout)[0]["doubts"] == []
+
+
+@pytest.mark.parametrize("relax", ["--relax", "--no-relax"])
+def test_the_page_of_one_kernel_says_what_the_command_says(tmp_path, relax):
+    page = tmp_path / "page.html"
+    done = RUN.invoke(app, ["dag", "--trace", "triad", "--core", "zen4", relax, "-o", str(page)])
+    assert done.exit_code == 0, done.output
+    text = html.unescape(page.read_text())
+    assert "<h1>" in text
+    assert "Extended roofline: triad on zen4 (simulated)" in text
+    assert done.stdout.splitlines()[0] in text
+    assert "<svg" in text
+    assert ("What each better resource gains" in text) == (relax == "--relax")
+    assert ("What Gus says" in text) == (relax == "--relax")
+
+
+def test_the_page_of_several_has_a_row_of_each(tmp_path):
+    page = tmp_path / "page.html"
+    done = RUN.invoke(app, ["dag", "triad,fig1a", "--core", "zen4", "-o", str(page)])
+    assert done.exit_code == 0, done.output
+    text = html.unescape(page.read_text())
+    assert "<h1>2 kernels below the roofs of zen4</h1>" in text
+    assert text.count("Roofs that hit the point: ") == 2

@@ -282,3 +282,16 @@ def test_a_kernel_that_never_ends_is_given_up_with_a_sign_of_life_before(perfkit
     told = perfkit(*words, status=2)
     assert "measuring in 30 processes ." in told
     assert "not done after 2 s; give it more time" in told
+
+
+def test_nothing_is_collected_after_the_answer():
+    """The prompt came 1 to 5 s after the answer: the interpreter looked through all objects of numba and pandas."""
+    code = (
+        "import atexit, gc, sys\n"
+        "atexit.register(lambda: print('kept', gc.get_freeze_count() > 1000))\n"  # after what is registered later
+        "from perfkit.cli.main import main\n"
+        "sys.argv = ['perfkit', '--version']\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines()[-1] == "kept True"

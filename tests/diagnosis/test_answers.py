@@ -19,12 +19,14 @@ from perfkit.collectors.profile.hot import HotFunction, Profile
 from perfkit.collectors.tracer.demangle import demangled, matching
 from perfkit.collectors.tracer.timed import messages
 from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.diagnosis.diagnosis import Measured
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.team import team_of
 from perfkit.diagnosis.words import brief
 from perfkit.errors import SettingError
 from perfkit.simulators.gus.mispredicted import branch_ticks
 from perfkit.simulators.gus.timing import MISPREDICTION
+from perfkit.trace.without import trace_spread
 from tests.diagnosis.programs import compiled, needed
 from tests.results.test_contract import EXAMPLES
 
@@ -427,3 +429,109 @@ def test_a_chain_is_told_at_the_line_that_it_hangs_on_not_where_it_is_waited_for
     assert found.lines["held"].idxmax() != 0, "the cycles are elsewhere"
     assert found.line["place"] == found.lines.iloc[0]["place"] == f"relaxed.c:{place[0]}"
     assert place[0] == "6"
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"),
+    [
+        (1.24, "24% more cycles are measured than simulated, which nothing here explains"),
+        (1.14, "14% more cycles are measured than simulated, which nothing here explains"),
+        (0.85, "15% fewer cycles are measured than simulated, which nothing here explains"),
+        (1.09, ""),
+        (0.95, ""),
+        (1.0, ""),
+    ],
+)
+def test_a_model_that_is_some_way_off_is_not_said_to_be_contradicted_by_nothing(factor, said):
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = factor * found.result.cycles
+    answer = dataclasses.replace(found, measured=Measured(cycles, cycles, 2, 1, cycles))
+    assert answer.difference_explained == said
+    assert not answer.doubt
+    assert (said in " ".join(answer.report().split())) == bool(said) or not said
+    believed = opinions(answer, None)[-1].says
+    assert ("than simulated" in believed) == bool(said)
+    assert not (said and ("nothing contradicts it" in believed or "its cycles are those measured" in believed))
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        {"waited": 0.5},  # other programs may have had the difference
+        {"samples": 30},
+    ],
+)
+def test_a_difference_that_others_may_have_made_is_not_called_unexplained(further):
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = 1.2 * found.result.cycles
+    assert not dataclasses.replace(found, measured=Measured(cycles, cycles, 2, 1, cycles, **further)).difference
+
+
+def test_subnormal_numbers_are_told_also_where_the_model_is_less_than_a_quarter_off():
+    kernel = pk.collectors.compile_kernel(
+        "double f(double x, long n) { for (long i = 0; i < n; i++) x *= 0.5; return x; }"
+    )
+    found = pk.why_kernel(kernel, 1.0, 1000)
+    for factor, subnormal, told in ((1.2, True, True), (1.2, False, False), (1.02, True, False)):
+        cycles = factor * found.result.cycles
+        measured = Measured(cycles, cycles, 2, 1, cycles, waited=0.4, alike=0.99, subnormal=subnormal)
+        assert ("subnormal numbers" in dataclasses.replace(found, measured=measured).report()) == told
+
+
+COLUMNS = """
+void sums(const double *restrict m, double *restrict out, long pitch) {
+    for (long j = 0; j < 16; j++) {
+        double s = 0;
+        for (long i = 0; i < 1024; i++)
+            s += m[i * pitch + j];
+        out[j] = s;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("pitch", [512, 1024, 2048])
+def test_lines_that_share_a_set_are_promised_what_longer_rows_bring(pitch):
+    """By another trace: of the program whose rows are longer by a line, as the answer advises."""
+    kernel = pk.collectors.compile_kernel(COLUMNS)
+    array = np.zeros(1024 * (pitch + 8))
+    gus = pk.Gus(pk.Microarchitecture.load("zen5"), warm=True)
+    shared, longer = (gus.run(kernel.trace(array, np.zeros(16), each)) for each in (pitch, pitch + 8))
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis](), result=shared, measured=None, not_measured="by the test")
+    best = answer.what_ifs[0]
+    assert answer.bottleneck == "L1_set_fill"
+    assert best.most == pytest.approx(shared.cycles / longer.cycles, rel=0.15)
+    assert best.most > 1.5 * best.factor
+    assert f", and {best.most:.2f} times with the lines in all of its sets" in answer.headline()
+
+
+@pytest.mark.parametrize("pitch", [8, 1000, 1032])
+def test_lines_that_share_no_set_take_as_long_when_they_are_spread(pitch):
+    kernel = pk.collectors.compile_kernel(COLUMNS)
+    gus = pk.Gus(pk.Microarchitecture.load("zen5"), warm=True)
+    trace = kernel.trace(np.zeros(1024 * (pitch + 8)), np.zeros(16), pitch)
+    assert gus.run(trace_spread(trace)).cycles == pytest.approx(gus.run(trace).cycles, rel=0.05)
+    assert len(np.unique(trace_spread(trace).addresses)) == len(np.unique(trace.addresses))
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ([(".9", "}"), (".5", "return f(n);")], 2),  # a line that says something, and has half of it
+        ([(".9", "  }"), (".6", "});"), (".5", "x = y;")], 3),
+        ([(".9", "}"), (".3", "return f(n);")], 1),  # the return has most of it
+        ([(".9", "s += x;"), (".89", "}")], 1),
+        ([(".9", ""), (".8", "x = y;")], 1),  # the source is not there: its text is not known
+        ([(".9", "}"), (".8", "}")], 1),
+    ],
+)
+def test_a_closing_brace_is_not_named_where_another_line_has_as_much(rows, named):
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis]())
+    first = answer.lines.iloc[0].to_dict()
+    made = [
+        first | {"place": f"k.c:{n}", "line": n, "held": float(of), "causality": float(of) / 3, "source_line": text}
+        for n, (of, text) in enumerate(rows, 1)
+    ]
+    answer.__dict__["lines"] = pd.DataFrame(made)
+    assert answer.line["line"] == named
+    assert f"k.c:{named}" in answer.headline()

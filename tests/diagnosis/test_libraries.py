@@ -159,6 +159,8 @@ def test_calls_before_an_exception_are_explained():
     assert answer.function == "check"
     assert answer.result.trace.provenance.complete
     assert "throwing and catching" in answer.first
+    thrown = int(answer.first.partition("%")[0])
+    assert any("its gains change nothing of this" in each for each in answer.doubts) == (thrown >= 50)
 
 
 def test_samples_in_the_part_that_the_compiler_moved_away_are_the_functions(monkeypatch):
@@ -630,3 +632,35 @@ def test_a_run_that_sleeps_is_not_told_that_faster_chains_make_it_twice_as_fast(
     assert (time_calls(program, "work", [sleep]).idle > 0.5) == idle
     answer = pk.why(program, arguments=[sleep])
     assert bool(re.match(r"For \d+% of its time the run does nothing: it sleeps", answer.first)) == idle
+
+
+MOSTLY = """
+#include <cstdio>
+#include <stdexcept>
+__attribute__((noinline)) int work(int i) {
+    int s = i;
+    for (int k = 0; k < ROUNDS; k++) s = s * 7 + (s >> 3);
+    return s;
+}
+__attribute__((noinline)) int parse(int i) {
+    if (i % 2 == 0) throw std::runtime_error("bad");
+    return i;
+}
+int main() {
+    int t = 0;
+    for (int r = 0; r < 600000; r++) {
+        t += work(r);
+        try { t += parse(r); } catch (const std::exception &) { t--; }
+    }
+    printf("%d\\n", t);
+}
+"""
+
+
+@pytest.mark.parametrize(("rounds", "most"), [(150, True), (2000, False)])
+def test_gains_beside_mostly_throwing_are_called_what_they_are(rounds, most):
+    program = compiled(f"mostly{rounds}", MOSTLY, f"-DROUNDS={rounds}", compiler="g++", suffix=".cpp")
+    answer = pk.why(program, "work")
+    said = "its gains change nothing of this" in answer.doubt
+    assert said == most
+    assert ("throwing and catching" in answer.first) or not most

@@ -132,3 +132,13 @@ def test_numbers_of_rates_stand_within_the_picture(tmp_path, ratios):
     numbers = [text.get_window_extent() for text in ax.texts if text.get_text()[0].isdigit()]
     assert all(ax.bbox.x0 < box.x0 and box.x1 < ax.bbox.x1 for box in numbers)
     assert len(numbers) == 2
+
+
+@pytest.mark.parametrize(("name", "unit"), [("integer", "ops"), ("floating", "flops")])
+def test_roofs_are_in_the_unit_of_what_is_counted(name, unit):
+    dag = pk.Dag.from_nodes("II" if name == "integer" else "AM", [[], [0]])
+    schedule = pk.DagScheduler(pk.DagCore(line=64, size_L1=4096), record=False).run(dag)
+    ax = schedule.roofline().plot()
+    assert schedule.unit == unit
+    assert f"[{unit}/cycle]" in ax.get_ylabel()
+    assert f"[{unit}/byte" in ax.get_xlabel()

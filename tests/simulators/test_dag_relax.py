@@ -1,5 +1,7 @@
 """Scheduling again with each candidate twice as good, and Gus's answer beside it."""
 
+from dataclasses import replace
+
 import pytest
 
 import perfkit as pk
@@ -72,6 +74,19 @@ def test_both_models_name_the_same_bottleneck(name, core):
     found = second_opinion(source.trace, machine, relaxed)
     assert found["agree"], found["sentence"]
     assert abs(relaxed.cycles / found["cycles"] - 1) < 0.3
+
+
+@pytest.mark.parametrize(("times", "near"), [(1.0, True), (1.15, True), (1.44, False), (0.6, False)])
+def test_models_of_other_cycles_do_not_just_agree(times, near):
+    """A program was told "Gus agrees" at +44 % of its cycles."""
+    machine = pk.Microarchitecture.load("zen4")
+    source = pk.open_dags("pointer-chase", core=machine)["pointer-chase"]
+    relaxed = pk.relax(source.in_memory(), pk.DagScheduler(machine, record=False))
+    cycles = pk.Gus(machine, warm=True).run(source.trace).cycles
+    found = second_opinion(source.trace, machine, replace(relaxed, cycles=round(times * cycles)))
+    assert (found["agree"], found["near"]) == (True, near)
+    assert ("do not rely on the cycles" in found["sentence"]) == (not near)
+    assert ("not on how long it takes" in found["sentence"]) == (not near)
 
 
 def test_a_better_resource_is_twice_as_good_for_integers_too():

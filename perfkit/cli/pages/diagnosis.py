@@ -68,7 +68,8 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     ]
     answer = AnswerPage(
         f"Why is {found.program} slow? (simulated, beside measured cycles)", found.headline(), "", tuple(numbers),
-        (FAR,) if found.is_far else (), drawn(found), "what each better resource would bring", (),
+        (FAR,) if found.is_far else tuple(filter(None, (found.difference_explained,))),
+        drawn(found), "what each better resource would bring", (),
         tuple(each for each in evidence if len(each[1])), found.unseen,
     )  # fmt: skip
     return write_page(answer, path)
