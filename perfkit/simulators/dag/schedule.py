@@ -16,6 +16,7 @@ from perfkit.dag.doubts import (
     CROWDED,
     CROWDED_UNKNOWN,
     EXTERNAL,
+    FETCHED,
     FULL,
     MISSED,
     NARROW,
@@ -26,6 +27,7 @@ from perfkit.dag.doubts import (
     bound_by,
     doubts,
     full_early,
+    full_fetch,
     full_units,
 )
 from perfkit.dag.graph import Dag
@@ -171,6 +173,7 @@ class DagScheduler:
                 bound_by(found.n_nodes("L3"), found.cycles, found.n_nodes("L3") and 1 / found.peak("L3"))
             )
         facts[FULL] = str(full_units(found.n_nodes("I"), found.cycles, core.throughput("I")))
+        facts[FETCHED] = str(full_fetch(found.instructions, found.cycles, core.fetch))
         each = core.misprediction_penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
         return replace(found, doubts=doubts(facts, found.instructions, found.cycles, *each))
 
