@@ -18,8 +18,8 @@ CALLS, STRINGS, SPLIT, GATHERS = "returns", "string instructions", "instructions
 UNSEEN_CALLS, SURPRISES = "calls that are no nodes", "branches that took another way than before"
 EXTERNAL = "calls of functions that are not traced"
 CROWDED, CROWDED_UNKNOWN = "lines that wait for their set of L1", "lines that would wait for their set of L1"
-FULL = "integer operations where their units are nearly full"
-FETCHED, TAKEN = "instructions where fetch is nearly full", "jumps that are taken"
+FETCHED, ACCESSED = "instructions where fetch is nearly full", "accesses where their ports are nearly full"
+TAKEN = "jumps that are taken"
 SHARED = "lines from L3 where its bandwidth decides"
 NARROW = "hits of L2 and L3 where addresses share few sets"
 _NOTABLE = 0.15  # of the cycles: what is left out and takes more is said
@@ -70,8 +70,8 @@ def doubts(
         Cycles of a mispredicted branch, and of a line that comes into a set of L1.
     """
     count = {key: int(value) for key, value in facts.items() if key in _COUNTED}
-    rules = (_branches, _surprises, _calls, _strings, _passes, _gathers, _external, _sets, _narrow, _full, _shared)
-    rules += (_fetched, _taken)
+    rules = (_branches, _surprises, _calls, _strings, _passes, _gathers, _external, _sets, _narrow, _shared)
+    rules += (_fetched, _accessed, _taken)
     seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty, set_fill)
     found = (rule(seen) for rule in rules)
     return tuple(sentence for sentence in found if sentence)
@@ -177,16 +177,6 @@ def _narrow(s: _Seen) -> str:
     )
 
 
-def _full(s: _Seen) -> str:
-    found = s.counts.get(FULL, 0)
-    if not found:
-        return ""
-    return (
-        f"{found / s.cycles:.1f} integer operations per cycle: six units do as many only where few wait for each "
-        "other; a Zen 5 did 3.0 to 5.3 of loops, and took 0.95 to 1.8 times as long as simulated"
-    )
-
-
 def _fetched(s: _Seen) -> str:
     found = s.counts.get(FETCHED, 0)
     if not found:
@@ -194,6 +184,16 @@ def _fetched(s: _Seen) -> str:
     return (
         f"{found / s.cycles:.1f} instructions per cycle: that many are fetched here in every cycle; a Zen 5 did 4.6 to "
         "6.9 of such loops, and took 1.1 to 1.7 times as long as simulated"
+    )
+
+
+def _accessed(s: _Seen) -> str:
+    found = s.counts.get(ACCESSED, 0)
+    if not found:
+        return ""
+    return (
+        f"{found / s.cycles:.1f} accesses to memory per cycle: four ports do as many only where no address waits for a "
+        "load; loops with tables took a Zen 5 1.5 to 1.7 times as long as simulated"
     )
 
 
@@ -228,28 +228,17 @@ def bound_by(accesses: int, cycles: int, each: float) -> int:
     return accesses if accesses * each >= cycles / 2 else 0
 
 
-def full_units(operations: int, cycles: int, units: float) -> int:
-    """Return the integer operations where six units or more do 4.4 per cycle or more, else 0.
+def nearly_full(done: int, cycles: int, most: float, wide: int, share: float) -> int:
+    """Return what is done where so large a share of what a core can do in these cycles is, else 0.
 
-    Cores with fewer units reach them (on a Zen 4 four chains do four operations per cycle).
-
-    Examples
-    --------
-    >>> full_units(470, 100, 6), full_units(430, 100, 6), full_units(400, 100, 4)
-    (470, 0, 0)
-    """
-    return operations if _SIX <= units < math.inf and operations >= _NEARLY * cycles else 0
-
-
-def full_fetch(instructions: int, cycles: int, fetch: float) -> int:
-    """Return the instructions where seven of eight slots of fetch or more are in use, on a core with so many, else 0.
+    Narrower cores than `wide` do what they can (on a Zen 4 four chains do four operations per cycle).
 
     Examples
     --------
-    >>> full_fetch(710, 100, 8), full_fetch(690, 100, 8), full_fetch(600, 100, 6)
+    >>> nearly_full(710, 100, 8, *FETCH), nearly_full(690, 100, 8, *FETCH), nearly_full(600, 100, 6, *FETCH)
     (710, 0, 0)
     """
-    return instructions if _EIGHT <= fetch < math.inf and instructions >= _SEVEN * fetch * cycles else 0
+    return done if wide <= most < math.inf and done >= share * most * cycles else 0
 
 
 def full_early(columns: Any, capacities: tuple[float, ...]) -> list[bool]:
@@ -284,9 +273,9 @@ def full_early(columns: Any, capacities: tuple[float, ...]) -> list[bool]:
 
 _FEW = 0.5  # of a page's places: more spread lines well enough
 _COUNTED = {MISSED, MISSED_AT_FIRST, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES, EXTERNAL}
-_COUNTED |= {CROWDED, CROWDED_UNKNOWN, NARROW, FULL, SHARED, FETCHED, TAKEN}
-_SIX, _NEARLY = 6, 4.4  # units, and operations per cycle
-_EIGHT, _SEVEN = 8, 0.875  # slots, and the share in use
+_COUNTED |= {CROWDED, CROWDED_UNKNOWN, NARROW, SHARED, FETCHED, ACCESSED, TAKEN}
+FETCH, ACCESSES = (8, 0.875), (4, 0.95)
+"""Slots of fetch and ports of memory from which on a core does less than its most, and the share of it that is much."""
 _TAKEN = 1  # per cycle: loops of one turn per cycle reach it
 
 

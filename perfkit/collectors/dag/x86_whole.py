@@ -283,13 +283,16 @@ class WholeReader:
         return value if code == BRANCH else self.delayed(value, i, code, block)
 
     def longer(self, i: int) -> int:
-        """Return what an instruction keeps the divider longer than a scalar division, in parts of that one's time."""
+        """Return what an instruction keeps the divider longer than a division of doubles, in parts of that one's time.
+
+        Less than nothing for a shorter one, of single precision.
+        """
         if self.tables is None:
             return SQUARE_ROOT if "SQRT" in self.names[self.instructions[i].mnemonic] else 0
         core = self.tables.core
         usual = self.tables.form(_USUAL[DIVIDE]).inverse_throughput(core)
         own = self.tables.form(form_name(self.instructions[i])).inverse_throughput(core)
-        return max(0, round(DIVISION * (own / usual - 1))) if usual and not math.isnan(own) else 0
+        return round(DIVISION * (own / usual - 1)) if usual and not math.isnan(own) else 0
 
     def divides(self, i: int) -> int:
         """Return for how many cycles an instruction keeps the integer divider, which is not pipelined (0: none)."""

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.dag.doubts import (
+    ACCESSED,
+    ACCESSES,
     CROWDED,
     CROWDED_UNKNOWN,
     EXTERNAL,
+    FETCH,
     FETCHED,
-    FULL,
     MISSED,
     NARROW,
     SHARED,
@@ -27,14 +29,13 @@ from perfkit.dag.doubts import (
     bound_by,
     doubts,
     full_early,
-    full_fetch,
-    full_units,
+    nearly_full,
 )
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
-from perfkit.simulators.dag.core import DagCore, parameter_names
+from perfkit.simulators.dag.core import MEMORY, DagCore, parameter_names
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.reuse import (
     AHEAD,
@@ -172,8 +173,9 @@ class DagScheduler:
             facts[SHARED] = str(
                 bound_by(found.n_nodes("L3"), found.cycles, found.n_nodes("L3") and 1 / found.peak("L3"))
             )
-        facts[FULL] = str(full_units(found.n_nodes("I"), found.cycles, core.throughput("I")))
-        facts[FETCHED] = str(full_fetch(found.instructions, found.cycles, core.fetch))
+        facts[FETCHED] = str(nearly_full(found.instructions, found.cycles, core.fetch, *FETCH))
+        accesses = sum(map(found.n_nodes, MEMORY))
+        facts[ACCESSED] = str(nearly_full(accesses, found.cycles, core.agus, *ACCESSES))
         each = core.misprediction_penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
         return replace(found, doubts=doubts(facts, found.instructions, found.cycles, *each))
 
