@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.dag.ir_costs import Division, IrCosts, scaled_index, two_flags
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
-from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS
+from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS, WIDE_DIVISIONS
 from perfkit.dag.program import (
     ADD,
     BRANCH,
@@ -110,7 +110,7 @@ class WholeReader:
 
     def counts(self, runs: Any) -> dict[str, str]:
         """Return how often instructions were executed that the DAG knows too little of (`perfkit.dag.doubts`)."""
-        found = dict.fromkeys((CALLS, STRINGS, SPLIT, GATHERS), 0)
+        found = dict.fromkeys((CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS), 0)
         repeats = {i for i, one in enumerate(self.instructions) if one.has_rep_prefix or one.has_repne_prefix}
         for k, times in enumerate(runs.tolist()):
             for i in range(int(self.code.block_start[k]), int(self.code.block_start[k + 1])):
@@ -118,6 +118,7 @@ class WholeReader:
                 found[CALLS] += times * (one.flow_control == self.iced.FlowControl.RETURN)
                 found[STRINGS] += times * (i in repeats and self.names[one.mnemonic].startswith(_STRINGS))
                 found[GATHERS] += times * ("GATHER" in self.names[one.mnemonic])
+                found[WIDE_DIVISIONS] += times * bool(self.divides(i) and "RM64" in form_name(one))
                 found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
         return {name: str(count) for name, count in found.items()}
 

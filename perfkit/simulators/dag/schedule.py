@@ -15,11 +15,13 @@ import numpy as np
 from perfkit.dag.doubts import (
     ACCESSED,
     ACCESSES,
+    COMPUTED,
     CROWDED,
     CROWDED_UNKNOWN,
     EXTERNAL,
     FETCH,
     FETCHED,
+    FLOATS,
     MISSED,
     NARROW,
     SHARED,
@@ -36,7 +38,7 @@ from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
 from perfkit.simulators.dag.core import MEMORY, DagCore, parameter_names
-from perfkit.simulators.dag.measures import Schedule
+from perfkit.simulators.dag.measures import PORTS, Schedule
 from perfkit.simulators.dag.reuse import (
     AHEAD,
     PAGE,
@@ -176,6 +178,8 @@ class DagScheduler:
         facts[FETCHED] = str(nearly_full(found.instructions, found.cycles, core.fetch, *FETCH))
         accesses = sum(map(found.n_nodes, MEMORY))
         facts[ACCESSED] = str(nearly_full(accesses, found.cycles, core.agus, *ACCESSES))
+        pipes = 0 if core.fp_ports else core.throughput("A") + core.throughput("M")
+        facts[COMPUTED] = str(nearly_full(sum(map(found.n_nodes, PORTS)), found.cycles, pipes, *FLOATS))
         each = core.misprediction_penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
         return replace(found, doubts=doubts(facts, found.instructions, found.cycles, *each))
 
