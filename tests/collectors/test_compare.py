@@ -493,6 +493,7 @@ def test_readings_in_steps_give_the_effect_between_them(effect):
 def test_overlap_that_changes_the_effect_is_told_and_a_report_says_when():
     """1,000 and 1,020 links: 2.0 % alone, 1.5 % where 100 of 3,000 cycles overlap, which was not told."""
     told = comparison([1.0146] * 8, alone=(1035.0, 1055.7), date="2026-11-27T22:00:00Z")
+    assert "slower than old by 1.46%, calls in a row, which overlap (" in told.summary().splitlines()[0]
     assert "a call alone takes some 1,035 and 1,056 cycles (+2.0%;" in told.summary()
     assert "Measured on a host, 2026-11-27T22:00:00Z." in told.to_markdown()
     assert "Measured on a host, 2026-11-27T22:00:00Z." in told.to_html()
