@@ -62,6 +62,14 @@ _NO_CODE = re.compile(
 CPP = frozenset((".cc", ".cpp", ".cxx", ".C"))
 CALM = 100_000
 """Spaces larger than this are refused unless the caller says that it is meant."""
+_KEYWORDS = frozenset(
+    ("alignas", "alignof", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr",
+     "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "extern", "false", "float", "for",
+     "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "nullptr",
+     "operator", "private", "protected", "public", "register", "restrict", "return", "short", "signed", "sizeof",
+     "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename",
+     "union", "unsigned", "using", "virtual", "void", "volatile", "while")
+)  # fmt: skip
 
 
 class Study(Strict):
@@ -275,6 +283,10 @@ class Study(Strict):
         for name, values in self.dimensions.items():
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
                 raise ValueError(f"{name!r} cannot name a dimension: it is no C macro name")
+            if name in _KEYWORDS:
+                raise ValueError(
+                    f"{name!r} cannot name a dimension: it is a word of C, which the macro would replace in all headers"
+                )
             if name.lower().startswith("pk_"):
                 raise ValueError(f"{name!r} cannot name a dimension: names with PK_ are those of perfkit.h")
             if name in RESERVED:

@@ -1,8 +1,11 @@
 """Comparing two kernels: known effects, planted noise, how often it is wrong, reports, and what can be compared."""
 
+import contextlib
 import ctypes
 import json
+import os
 import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -14,7 +17,7 @@ from perfkit.collectors.host import compare as module
 from perfkit.collectors.host.compare import _calls, _disturbed, by_process, compare
 from perfkit.collectors.host.comparison import KernelComparison
 from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, judge
-from perfkit.collectors.host.measuring import build_timer, loaded, pointer
+from perfkit.collectors.host.measuring import build_timer, enough_calls, loaded, pointer
 from perfkit.collectors.host.sides import kernel_from
 from perfkit.collectors.kernels import compile_kernel, library_kernel
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
@@ -26,6 +29,11 @@ void work(void) {
     for (int k = 0; k < LINKS; k++) __asm__ volatile("add %1, %0" : "+r"(x) : "r"(y) : "cc");
     carried = x;
 }"""
+
+CHAIN_OF_MILLIONS = """long f(long n) {
+  for (long i = 0; i < n; i++) __asm__ volatile(".rept 1000\\n imul %%rax,%%rax\\n.endr" ::: "rax");
+  return 0; }"""
+SPIN = "import os\nos.sched_setaffinity(0, {{{}}})\nwhile True: pass"
 
 
 def chain(links: int, **options):
@@ -520,3 +528,31 @@ def test_functions_are_named_as_in_their_source(tmp_path):
     kernel = compile_kernel(tmp_path / "k.cpp", function="h")
     assert kernel.function == "_Z1hPdl"
     assert module._function(kernel) == "h"
+
+
+def test_trials_go_on_until_their_calls_are_enough():
+    """A reading of 7 cycles in steps of 42: one side had 12,548 calls in a sample and the other 484, of one build."""
+
+    def read(calls):  # what lasts less than a step reads as none or one, by chance
+        taken = np.array([7.0, 7.0]) * calls
+        return np.where(taken < 42, [1.6, 42.0], taken)
+
+    assert module._enough(read) == [2858, 2858]
+    assert module._enough(lambda calls: np.array([30_018.0, 15.0]) * calls) == [1, 1334]
+    assert module._enough(lambda calls: np.array([5e6, 5e6]) * calls) == [1, 1]
+    assert enough_calls(lambda calls: 42.0 if calls == 1 else 7.0) == 2858
+    assert enough_calls(lambda calls: 1e6) == 1
+
+
+@pytest.mark.measures
+def test_time_in_which_others_had_the_processor_is_not_the_kernels():
+    """15.0 million cycles were 74.4 million beside a program on the same processor."""
+    kernel = compile_kernel(CHAIN_OF_MILLIONS, flags="-O2")
+    processor, cycles = min(os.sched_getaffinity(0)), None
+    with subprocess.Popen([sys.executable, "-c", SPIN.format(processor)]) as other:
+        try:
+            with contextlib.suppress(UnavailableError):  # where every sample was interrupted
+                cycles = compare(kernel, kernel, 5_000, processes=6, processor=processor, patience=60).cycles[0]
+        finally:
+            other.kill()
+    assert cycles is None or cycles == pytest.approx(15e6, rel=0.03)

@@ -289,7 +289,11 @@ def test_reserved_names_are_said_to_be_reserved_and_documented():
     documented = Path(__file__).parents[2].joinpath("docs", "studies.md").read_text(encoding="utf-8")
     listed = documented.split("Reserved names", 1)[1].split("\n\n", 1)[0]
     assert {f"`{name}`" for name in RESERVED} <= set(re.findall(r"`\w+`", listed))
-    for name, reason in (("kind", "reserved are attempts, compiler,"), ("2N", "no C macro name"), ("PK_N", "PK_")):
+    for name, reason in (
+        ("kind", "reserved are attempts, compiler,"), ("2N", "no C macro name"), ("PK_N", "PK_"),
+        ("for", "a word of C"),
+        ("int", "a word of C"),
+    ):  # fmt: skip
         with pytest.raises(SettingError, match=f"'{name}' cannot name a dimension: .*{reason}"):
             Study("PK_REGION { }", {name: [1]})
 

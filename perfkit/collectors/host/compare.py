@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from perfkit.collectors.host.comparison import KernelComparison
 from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles, rough_cycles
 from perfkit.collectors.host.machine_state import now
 from perfkit.collectors.host.measuring import (
+    TRIALS,
     Callee,
     build_timer,
     calls_per_sample,
@@ -202,6 +203,22 @@ def _calls(cycles: NDArray[np.float64]) -> list[int]:
     """
     shorter = float(cycles.min())
     return [calls_per_sample(shorter if each <= _ALIKE * shorter else float(each)) for each in cycles]
+
+
+def _enough(tried: Callable[[list[int]], NDArray[np.float64]]) -> list[int]:
+    """Return how many calls of a and of b make a sample, from the cycles of trials with so many of each.
+
+    A reading of a few cycles is one of the counter's steps: of one build twice, one side had 12,548 calls in a sample
+    and the other 484, whose samples were a fifth as long as meant, and 2 % of them the reading itself.
+    """
+    calls = [1, 1]
+    for _ in range(TRIALS):
+        taken = np.median(tried(calls).reshape(-1, 2), axis=0) / calls
+        wanted = _calls(taken)
+        if wanted == calls:
+            break
+        calls = wanted
+    return calls
 
 
 def _alone(alone: "pd.DataFrame", table: "pd.DataFrame") -> tuple[float, float] | None:
@@ -390,8 +407,7 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
         return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn))[:, ::swap]
 
     if spec["calls"] is None:
-        tried = rough_cycles(sampler([1, 1], _TRIAL).reshape(-1, 7), link)
-        spec["calls"] = _calls(np.median(tried.reshape(-1, 2), axis=0))
+        spec["calls"] = _enough(lambda calls: rough_cycles(sampler(calls, _TRIAL).reshape(-1, 7), link))
     until = time.monotonic() + spec["patience"] / spec["processes"]
     found = sampler(spec["calls"], spec["rounds"])
     while time.monotonic() < until:

@@ -28,6 +28,8 @@ CLOCK = files("perfkit.collectors.host") / "clock.h"
 """The clock for C programs: its first lines say how to use it."""
 SHORTEST = 20_000
 """Cycles of a kernel below which several calls are timed as one."""
+TRIALS = 4
+"""Trials at most that say how many calls make a sample; the last has enough of them for the counter's steps."""
 _INTEGERS, _FLOATS = 6, 8  # argument registers
 _LINE = 64  # bytes
 _SAID = 77  # exit status of a process that says why it ended
@@ -194,6 +196,21 @@ def _ending(code: int) -> str:
 def calls_per_sample(cycles: float) -> int:
     """Return how many calls that take this long are timed as one sample (`SHORTEST`)."""
     return max(1, int(np.ceil(SHORTEST / max(cycles, 1.0))))
+
+
+def enough_calls(tried: Callable[[int], float]) -> int:
+    """Return how many calls are timed as one sample, from a call's cycles in trials with so many calls.
+
+    A reading of a few cycles is one of the counter's steps (26 ticks in a guest of a Zen 5: 42 cycles of a call of 7),
+    so trials go on until as many calls as they asked for are in them.
+    """
+    calls = 1
+    for _ in range(TRIALS):
+        wanted = calls_per_sample(tried(calls))
+        if wanted == calls:
+            break
+        calls = wanted
+    return calls
 
 
 def fenced_calls(timer: ctypes.CDLL) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 #include "clock.h"
 #include "clock_step.h"
@@ -44,6 +45,20 @@ void perfkit_time(function f, const long *i, const double *d, long calls, long r
     for (long r = -3; r < repetitions; r++) sample(&clock, f, i, d, calls, (int)apart, r < 0 ? warm : out[r]); /* three to warm up */
 }
 
+#define LONG_SAMPLE 1000000 /* ticks, from which it is asked whether other programs had the processor meanwhile */
+#define WAITED 0.005        /* share of such a sample, above which it does not count */
+static double seconds_of(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+static void long_sample(const pk_clock *clock, function f, const long *i, const double *d, long calls, int apart, uint64_t *row) {
+    double wall = seconds_of(CLOCK_MONOTONIC), mine = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    sample(clock, f, i, d, calls, apart, row);
+    mine = seconds_of(CLOCK_THREAD_CPUTIME_ID) - mine, wall = seconds_of(CLOCK_MONOTONIC) - wall;
+    if (wall - mine > WAITED * wall) row[0] = 0; /* no reading: the sample is not steady */
+}
+
 /* Two kernels in turns, each with its own number of calls: in each round both are sampled, in the order that the round's number says (0: the first kernel
    first). An untimed call before each sample brings back what the other kernel evicted. `turn_of` says for others to read whose
    turn it is, by the kernel's label; 0: nobody's. */
@@ -51,7 +66,7 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
                    const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void), long apart,
                    const unsigned char *labels, volatile unsigned char *turn_of) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
-    uint64_t warm[7];
+    uint64_t warm[7], taken[2] = {0, 0};
     for (int k = 0; k < 2; k++) {
         *turn_of = labels[k];
         if (setup[k]) setup[k]();
@@ -61,7 +76,8 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
             int k = r < 0 ? turn : turn ^ order[r];
             *turn_of = labels[k];
             sample(&clock, f[k], i[k], d[k], 1, 0, warm);
-            sample(&clock, f[k], i[k], d[k], calls[k], (int)apart, r < 0 ? warm : out[r][k]);
+            (taken[k] > LONG_SAMPLE ? long_sample : sample)(&clock, f[k], i[k], d[k], calls[k], (int)apart, r < 0 ? warm : out[r][k]);
+            taken[k] = (r < 0 ? warm : out[r][k])[3];
         }
     *turn_of = 0;
 }

@@ -38,8 +38,8 @@ from perfkit.collectors.host.cycle_clock import (
 from perfkit.collectors.host.measuring import (
     Callee,
     build_timer,
-    calls_per_sample,
     described,
+    enough_calls,
     fence_cycles,
     fenced_calls,
     in_measuring_process,
@@ -466,7 +466,7 @@ def _sample(
     until = time.monotonic() + spec["patience"] / spec["processes"]
     calls = spec["calls"]
     if calls is None:
-        calls = calls_per_sample(float(np.median(rough_cycles(samples(_TRIAL, 1), link))))
+        calls = enough_calls(lambda n: float(np.median(rough_cycles(samples(_TRIAL, n), link))) / n)
     wanted = -(-spec["repetitions"] // spec["processes"])
     ticks = samples(wanted, calls)
     while time.monotonic() < until:

@@ -24,8 +24,8 @@ from perfkit.collectors.host.cycle_clock import judge, link_cycles, rough_cycles
 from perfkit.collectors.host.measuring import (
     Callee,
     build_timer,
-    calls_per_sample,
     described,
+    enough_calls,
     in_measuring_process,
     in_own_place,
     loaded,
@@ -307,8 +307,12 @@ def _refuse_long(ready: Ready, calls: int, turns: int, timeout: float) -> None:
 
 def _calls(turns: Any, link: int) -> int:
     """Return how many calls make a sample."""
-    rows = turns(1, [0] * _TRIAL)
-    return calls_per_sample(float(np.median(rough_cycles(rows[:, [1, 2, 3, 5, 7, 8, 9]], link))))
+
+    def tried(calls: int) -> float:
+        rows = turns(calls, [0] * _TRIAL)
+        return float(np.median(rough_cycles(rows[:, [1, 2, 3, 5, 7, 8, 9]], link))) / calls
+
+    return enough_calls(tried)
 
 
 def _sampled(
