@@ -355,8 +355,10 @@ class Noise(Settings):
 
 
 def _recorded(kernel: "Kernel", arguments: tuple[Any, ...]) -> _Recorded:
+    from perfkit.collectors.kernels import expect_kernel
     from perfkit.collectors.noise.measure import check_machine, measure
 
+    expect_kernel(kernel, "Noise")
     check_machine(kernel.isa)
     trace = kernel.trace(*arguments, limit=_RECORDED)
     return _Recorded(kernel.name, kernel.path, kernel.function, trace, partial(measure, kernel, arguments))

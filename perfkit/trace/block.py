@@ -9,13 +9,14 @@ pages that the block touches are that one, and what it holds are pointers into i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.errors import DataError
+from perfkit.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from iced_x86 import Instruction
@@ -214,6 +215,20 @@ class BasicBlock:
         """Return the class and the code, shortened."""
         shown = self.hex if len(self.code) <= 32 else f"{self.hex[:60]}... ({len(self.code)} bytes)"
         return f"{type(self).__name__}({shown!r})"
+
+
+def listed_blocks(given: Any) -> list[Any]:
+    """Return blocks as a list; one text, whose characters would each be a block, is refused.
+
+    Raises
+    ------
+    SettingError
+        It is one block or the name of a file, a table, or nothing that has several parts.
+    """
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping) and not hasattr(given, "columns"):
+        return list(given)
+    how = "put one block into a list; of a table, give its column"
+    raise SettingError(f"blocks are a list of perfkit.Block or machine code; found {type(given).__name__}: {how}")
 
 
 def from_hex(text: str) -> bytes:

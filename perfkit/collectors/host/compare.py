@@ -271,7 +271,10 @@ def _middle(values: NDArray[np.float64], grain: float) -> float:
 
 
 def _check(a: "Kernel", b: "Kernel", processes: int, rounds: int, confidence: float, least: float) -> None:
+    from perfkit.collectors.kernels import expect_kernel
+
     for kernel in (a, b):
+        expect_kernel(kernel, "compare")
         if kernel.isa != "x86-64" or os.uname().machine != "x86_64":
             raise UnavailableError(
                 f"comparing needs an x86-64 machine and kernels (found {os.uname().machine} and {kernel.isa})"
