@@ -301,7 +301,7 @@ class Noise(Settings):
         from perfkit.collectors.noise.kinds import kinds
 
         kinds(self.kinds)
-        return None if self.core is None else Gus(self.core, warm="all")  # type: ignore[arg-type]
+        return None if self.core is None else Gus(self.core, warm="all")
 
     def _profile(self, recorded: _Recorded, at: str | int, core: Gus | None) -> NoiseResult:
         """Choose the variants, measure and simulate them."""

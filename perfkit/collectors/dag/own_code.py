@@ -223,7 +223,7 @@ def _module(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # noqa: BLE001 - whatever the user's module raises, in its own words
+    except Exception as error:
         raise SettingError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
 

@@ -80,6 +80,15 @@ class Gus:
     tables: InstructionTables | None = None
     warm: bool | str = "none"
 
+    if TYPE_CHECKING:  # the field is a core; what is given may be its name
+
+        def __init__(
+            self,
+            core: Microarchitecture | str | Path = ...,
+            tables: InstructionTables | None = None,
+            warm: bool | str = "none",
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         """Take a core's name for the core, True and False for "all" and "none"."""
         if isinstance(self.core, str | Path):
