@@ -232,7 +232,7 @@ def listed_blocks(given: Any) -> list[Any]:
 
 
 def from_hex(text: str) -> bytes:
-    """Return the bytes that hexadecimal digits say; blanks between them do not matter.
+    """Return the bytes that hexadecimal digits stand for; spaces are ignored.
 
     Raises
     ------

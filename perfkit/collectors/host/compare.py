@@ -264,7 +264,7 @@ def by_process(
 
 
 def _middle(values: NDArray[np.float64], grain: float) -> float:
-    """Return the median; of readings in steps, the geometric mean of those within so much of it, which has no steps."""
+    """Return the median; of quantised readings, the geometric mean of those within `grain` of it."""
     logs = np.log(values)
     near = np.abs(logs - np.median(logs)) <= grain
     return float(np.exp(logs[near].mean() if grain > 0 and near.any() else np.median(logs)))
