@@ -236,6 +236,7 @@ def test_any_text_is_a_value(refused, command, data):
         ("dag run --python p.py:g -- 99999999999999999999", "p.py:g cannot be compiled for 99999999999999999999: "),
         ("dag run --python raises.py:g -- 5", "raises.py cannot be imported: ZeroDivisionError: division by zero"),
         ("dag run --python wrong.py:g -- 5", "wrong.py cannot be imported: SyntaxError: "),
+        ("cpi cpi/planted --paper --seed 4294967296", "the seed of the paper's split is from 0 to 4294967295"),
         ("blocks /dev/zero", "/dev/zero: expected a file, found a device"),
         ("trace /dev/zero -f f", "/dev/zero: expected a file, found a device"),
         ("analyse a.yaml --input /dev/zero", "/dev/zero: expected a file, found a device"),
