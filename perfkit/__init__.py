@@ -15,7 +15,8 @@ try:
 
     _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 except KeyboardInterrupt:  # Ctrl-C while the program `perfkit` starts ends it quietly; a library's caller is told
-    if os.path.basename(sys.argv[0]) == "perfkit":  # noqa: PTH119 - not before pathlib is loaded
+    as_module = ("-m", "perfkit") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
+    if as_module or os.path.basename(sys.argv[0]) == "perfkit":  # noqa: PTH119 - not before pathlib is loaded
         raise SystemExit(130) from None
     raise
 

@@ -5,6 +5,7 @@ damaged or made to harm, is a FormatError that names it; nothing is allocated or
 fit, and no more of a file is believed than was checked.
 """
 
+import copyreg
 import errno
 import json
 import math
@@ -13,6 +14,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitError, SettingError, UnavailableError
@@ -27,6 +29,14 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 LARGEST_TEXT = 64 << 20  # of a member or file of JSON, TOML or YAML that perfkit takes apart as a whole
+
+
+def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(values)
+
+
+# Cores, settings that hold one, and results are copied and sent to other processes, which read-only mappings cannot be.
+copyreg.pickle(MappingProxyType, lambda view: (_read_only, (dict(view),)))
 
 
 def give_compiled_code_a_place() -> str:
@@ -147,11 +157,13 @@ def existing(path: str | Path) -> Path:
     MissingFileError
         There is no such file (it is a FileNotFoundError too).
     FormatError
-        It is a folder.
+        It is a folder, or a device, which may have no end.
     """
     found = Path(path)
     if found.is_dir():
         raise FormatError(f"{path}: expected a file, found a folder")
+    if found.is_char_device() or found.is_block_device():
+        raise FormatError(f"{path}: expected a file, found a device")
     if not found.exists():
         raise MissingFileError(f"{path}: no such file")
     return found

@@ -76,7 +76,7 @@ class Summarised:
         return self.summary()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Return the result's table as Arrow's C stream: polars, duckdb and pyarrow read it without a copy by hand."""
+        """Return the result's table as Arrow's C stream: polars, duckdb and pyarrow read it directly."""
         import pyarrow as pa
 
         table = self.to_frame()  # type: ignore[attr-defined]

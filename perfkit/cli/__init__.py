@@ -2,7 +2,10 @@
 
 try:
     from perfkit.cli.main import main
-except KeyboardInterrupt:  # Ctrl-C while the program starts: end quietly, as in the middle of a command
+except (KeyboardInterrupt, RuntimeError) as stopped:  # Ctrl-C while it starts: end quietly, as amid a command
+    # Of one that came in a `__set_name__` Python makes a RuntimeError before 3.12.
+    if isinstance(stopped, RuntimeError) and not isinstance(stopped.__cause__, KeyboardInterrupt):
+        raise
     raise SystemExit(130) from None
 
 __all__ = ["main"]

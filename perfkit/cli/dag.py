@@ -106,6 +106,8 @@ def run_command(
     given = [str(word) for word in (what, source, python, trace) if word]
     if not given:
         raise SettingError("say what to schedule: WHAT, --source FILE, --python MODULE:FUNCTION or --trace TRACE")
+    if python and ":" not in python:
+        raise SettingError(f"--python takes MODULE:FUNCTION or FILE.py:FUNCTION; found {python!r}")
     places = [place for place in (picture, output) if place is not None]
     if host_roofs is not None and not places:
         raise SettingError("--host-roofs are drawn: say where with --picture FILE or -o FILE.html")

@@ -244,7 +244,8 @@ def _open_what_is_closed() -> None:
 def _interrupted(number: int, frame: FrameType | None) -> None:
     while frame is not None:
         code = frame.f_code
-        if code.co_filename.endswith(_CALLED_BACK) or code.co_name == "__del__":  # what is raised there is forgotten
+        if code.co_filename.endswith(_CALLED_BACK) or code.co_name in ("__del__", "__set_name__"):
+            # What is raised there is forgotten, or (before Python 3.12) becomes a RuntimeError.
             again = threading.Timer(0.02, os.kill, (os.getpid(), number))
             again.daemon = True
             again.start()

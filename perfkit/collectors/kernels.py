@@ -335,8 +335,24 @@ class KeptFolder:
         weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
 
+def expect_kernel(given: Any, where: str) -> None:
+    """Refuse what is not a `Kernel`, and say how to get one.
+
+    Raises
+    ------
+    SettingError
+        Something else was given, for example a source file's name.
+    """
+    if not isinstance(given, Kernel):
+        how = "compile a source file with perfkit.collectors.compile_kernel, or open a library with library_kernel"
+        raise SettingError(f"{where} takes a Kernel; found {type(given).__name__}: {how}")
+
+
 def _is_path(source: str) -> bool:
-    return "\n" not in source and "{" not in source and source.endswith(SOURCES)
+    """Say whether a text is a file's name: one line, which has nothing that a function, `#include` or macro needs."""
+    if "\n" in source or "{" in source:
+        return False
+    return source.endswith(SOURCES) or not (set("#;()") & set(source) or not source.strip())
 
 
 def _source_file(source: str | Path, folder: Path) -> Path:

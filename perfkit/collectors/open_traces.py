@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.errors import SettingError
+from perfkit.errors import MissingFileError, SettingError
+from perfkit.files import is_folder
 from perfkit.samples.events import closest
 from perfkit.trace.trace import Trace
 
 
 def open_traces(
-    source: str,
+    source: str | Path,
     *,
     function: str = "",
     build: str = "",
@@ -26,9 +27,9 @@ def open_traces(
 
     Parameters
     ----------
-    source : str
+    source : str or Path
         Names of shipped traces (``fig1a``), patterns of them (``correlation-v?-small``), trace files, or C and C++
-        sources (``kernel.c``), which are compiled, run and recorded; several with commas between.
+        sources (``kernel.c``), which are compiled, run and recorded; several with commas between. A Path is one file.
     function : str
         Of a C source: the function ("" where it has only one).
     build : str
@@ -44,6 +45,8 @@ def open_traces(
 
     Raises
     ------
+    FileNotFoundError
+        There is no such file: of a Path, or of a name with a folder or an ending.
     SettingError
         Nothing has this name; the message names the nearest traces.
 
@@ -58,7 +61,8 @@ def open_traces(
 
     shipped = [d.name.partition("/")[2] for d in datasets.catalogue() if d.format == "trace"]
     found: dict[str, Trace] = {}
-    for each in (part.strip().removeprefix("traces/") for part in source.split(",") if part.strip()):
+    named = [str(source)] if isinstance(source, Path) else [part.strip() for part in source.split(",") if part.strip()]
+    for each in (name.removeprefix("traces/") for name in named):
         if each.endswith(SOURCES):
             found[Path(each).stem] = _record(
                 each, function, build, _macros(defines), kernel_arguments(arguments), limit
@@ -67,6 +71,8 @@ def open_traces(
             found[Path(each).stem] = Trace.load(each)
         else:
             names = [name for name in shipped if fnmatchcase(name, each)]
+            if not names and (isinstance(source, Path) or Path(each).suffix or "/" in each):
+                raise MissingFileError(f"{each}: no such file{is_folder(each)}, and no shipped trace of this name")
             if not names:
                 near = closest(each, shipped) or shipped[:3]
                 raise SettingError(f"no trace, trace file, C or C++ source {each!r}; did you mean {', '.join(near)}?")
@@ -74,7 +80,7 @@ def open_traces(
     # A build may be a notebook's default, and changes nothing of what is recorded; the others say what to record.
     of_sources = {"function": function, "defines": defines, "arguments": arguments}
     unused = [name for name, value in of_sources.items() if value]
-    if unused and not any(part.strip().endswith(SOURCES) for part in source.split(",")):
+    if unused and not any(name.endswith(SOURCES) for name in named):
         raise SettingError(f"{unused[0]} is of C and C++ sources; {source} is recorded already: leave it out")
     if not found:
         raise SettingError("name a shipped trace, a trace file, or a C or C++ source; found nothing")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.host.compare import compare
 from perfkit.collectors.host.true_cycles import true_cycles
+from perfkit.collectors.kernels import expect_kernel
 from perfkit.collectors.tracer.bounds import BeyondWarning
 from perfkit.diagnosis.diagnosis import Diagnosis, Measured
 from perfkit.diagnosis.opinions import opinions
@@ -45,6 +46,7 @@ def why_kernel(
     >>> kernel = pk.collectors.compile_kernel("long f(long n) { return n * n; }")  # doctest: +SKIP
     >>> print(pk.why_kernel(kernel, 7))  # doctest: +SKIP
     """
+    expect_kernel(kernel, "why_kernel")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PerfkitWarning)  # said in the answer
         trace = kernel.trace(*arguments, skip=_CALLS - 1, limit=limit, callees=True)

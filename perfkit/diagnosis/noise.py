@@ -301,7 +301,7 @@ class Noise(Settings):
         from perfkit.collectors.noise.kinds import kinds
 
         kinds(self.kinds)
-        return None if self.core is None else Gus(self.core, warm="all")  # type: ignore[arg-type]
+        return None if self.core is None else Gus(self.core, warm="all")
 
     def _profile(self, recorded: _Recorded, at: str | int, core: Gus | None) -> NoiseResult:
         """Choose the variants, measure and simulate them."""
@@ -355,8 +355,10 @@ class Noise(Settings):
 
 
 def _recorded(kernel: "Kernel", arguments: tuple[Any, ...]) -> _Recorded:
+    from perfkit.collectors.kernels import expect_kernel
     from perfkit.collectors.noise.measure import check_machine, measure
 
+    expect_kernel(kernel, "Noise")
     check_machine(kernel.isa)
     trace = kernel.trace(*arguments, limit=_RECORDED)
     return _Recorded(kernel.name, kernel.path, kernel.function, trace, partial(measure, kernel, arguments))

@@ -318,6 +318,11 @@ class Microarchitecture:
     uops_info: tuple[str, ...] = ()
     forms: Mapping[str, MeasuredForm] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
+    def __repr__(self) -> str:
+        """Return the name and what was changed: the figures fill pages, and `resources` has them."""
+        changed = ", ".join(f"{name} x{factor:g}" for name, factor in self.weights.items())
+        return f"<Microarchitecture {self.name}: {self.title}{f' with {changed}' if changed else ''}>"
+
     def is_processor(self, vendor: str, family: int, model: int) -> bool:
         """Say whether a processor, by its `vendor`, `family` and `model` in /proc/cpuinfo, has this core."""
         for text in self.processors:

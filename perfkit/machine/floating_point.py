@@ -14,7 +14,7 @@ from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.trace.code import StaticCode
-from perfkit.trace.trace import Trace
+from perfkit.trace.trace import Trace, expect_trace
 
 _ARITHMETIC = re.compile(
     r"v?(?P<what>fn?m(?:add|sub|addsub|subadd)(?:132|213|231)|addsub|add|sub|mul|div|sqrt|min|max)(?P<type>[sp][sd])$"
@@ -51,6 +51,7 @@ def flops(trace: Trace) -> int:
     >>> pk.flops(pk.datasets.load("traces/fig1a"))  # 1000 iterations of two FMAs on eight floats
     32000
     """
+    expect_trace(trace, "flops")
     return int(flops_each(trace.code) @ trace.instruction_counts())
 
 

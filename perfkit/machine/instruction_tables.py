@@ -76,6 +76,11 @@ class InstructionTables:
     look_up: bool = True
     note: str = ""
 
+    def __repr__(self) -> str:
+        """Return the core and its layers: the rows fill pages."""
+        layers = ", ".join(f"{layer.name} ({len(layer.rows):,} forms)" for layer in self.layers)
+        return f"<InstructionTables of {self.core.name}: {layers}>"
+
     @classmethod
     def load(
         cls,

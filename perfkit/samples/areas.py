@@ -10,6 +10,7 @@ import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
 from perfkit.files import toml_of
+from perfkit.names import counted
 from perfkit.samples.events import normalise
 
 AREAS = ("front-end", "bad speculation", "memory", "core")
@@ -50,6 +51,10 @@ class Areas:
 
     patterns: tuple[tuple[str, str], ...]
     own: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        """Return how many patterns there are; `patterns` lists them."""
+        return f"<Areas: {counted(len(self.patterns), 'pattern')} of event names, {len(self.own)} of them added>"
 
     @classmethod
     def load(cls) -> "Areas":

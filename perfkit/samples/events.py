@@ -104,7 +104,7 @@ def is_translated(event: str) -> bool:
 
 
 def sounds_like_event(name: str) -> bool:
-    """Whether a name has a word in it that names of events have, and names of clocks and addresses have not."""
+    """Whether a name has a word that is typical of events, not of clocks or addresses."""
     known = normalise(name)
     return _EVENT_WORD.search(known) is not None and _NO_EVENT.match(known) is None
 

@@ -8,7 +8,7 @@ from perfkit.errors import DataError, SettingError
 from perfkit.fitters.spire.model import Spire
 from perfkit.fitters.topdown import TopDown
 from perfkit.machine.core import Microarchitecture
-from perfkit.samples.table import Samples
+from perfkit.samples.table import Samples, expect_samples
 from perfkit.scoring.evidence import Evidence, area
 from perfkit.scoring.ranks import rank_score
 from perfkit.scoring.scores import Measure, Scores, mean, scores, zero
@@ -116,6 +116,7 @@ def topdown_scores(samples: Samples, truth: Truth, *, width: float | None = None
 
 def check_runs(samples: Samples, truth: Truth) -> None:
     """Raise SettingError where the samples are not the simulated ones that the truth is about."""
+    expect_samples(samples, "a score")
     if samples.kind != "simulated":
         raise SettingError(f"the truth is known of simulated runs only; these samples are {samples.kind}")
     missing = [str(r) for r in samples.runs.index if str(r) not in set(truth.runs)]

@@ -9,13 +9,14 @@ pages that the block touches are that one, and what it holds are pointers into i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.errors import DataError
+from perfkit.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from iced_x86 import Instruction
@@ -216,8 +217,22 @@ class BasicBlock:
         return f"{type(self).__name__}({shown!r})"
 
 
+def listed_blocks(given: Any) -> list[Any]:
+    """Return blocks as a list; one text, whose characters would each be a block, is refused.
+
+    Raises
+    ------
+    SettingError
+        It is one block or the name of a file, a table, or nothing that has several parts.
+    """
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping) and not hasattr(given, "columns"):
+        return list(given)
+    how = "put one block into a list; of a table, give its column"
+    raise SettingError(f"blocks are a list of perfkit.Block or machine code; found {type(given).__name__}: {how}")
+
+
 def from_hex(text: str) -> bytes:
-    """Return the bytes that hexadecimal digits say; blanks between them do not matter.
+    """Return the bytes that hexadecimal digits stand for; spaces are ignored.
 
     Raises
     ------

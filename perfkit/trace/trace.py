@@ -298,6 +298,19 @@ class Trace(Summarised):
         return f"<Trace {first}>" if len(first) < LONGEST_REPR - 10 else f"<Trace {first[: LONGEST_REPR - 10]}…>"
 
 
+def expect_trace(given: Any, where: str) -> None:
+    """Refuse what is not a `Trace`, and say how to get one.
+
+    Raises
+    ------
+    SettingError
+        Something else was given, for example a file's name.
+    """
+    if not isinstance(given, Trace):
+        how = "record one with perfkit.collectors.Tracer, or open a file with perfkit.Trace.load"
+        raise SettingError(f"{where} takes a Trace; found {type(given).__name__}: {how}")
+
+
 class StreamedTrace(Trace):
     """A `Trace` whose streams are read from its file piece by piece, every time they are gone through.
 

@@ -23,6 +23,7 @@ FILES = {
     "empty": b"", "random.bin": bytes(range(256)), "latin.toml": b'a = "\xff"\n', "broken.zip": b"PK\x03\x04junk",
     "small.toml": b"a = 1\n", "t.gus": b"",
     "empty.ipynb": b"", "binary.ipynb": bytes(range(256)), "null.c": bytes(64),
+    "p.py": b"def g(a):\n    return len(a)\n", "raises.py": b"1 / 0\n", "wrong.py": b"def g(:\n",
     "twice.yaml": b"gates:\n  a: {what: f.c}\n  a: {what: k.c}\n",
 }  # fmt: skip
 # Words that work and take no time: each option's bad values are put before them.
@@ -228,6 +229,18 @@ def test_any_text_is_a_value(refused, command, data):
         ("convert dump.txt --json", "at least one dump and, last, the file to write"),
         ("report tour -o f.c/x.html", "'f.c/x.html' cannot be written: f.c is a file, not a folder"),
         ("report tour -o folder.html", "expected the name of a file; 'folder.html' is a folder"),
+        ("dag kernel reduction --size 99999999999999999999", "arrays for 99999999999999999999 are too large"),
+        ("dag run f.c --python x", "--python takes MODULE:FUNCTION or FILE.py:FUNCTION; found 'x'"),
+        ("dag run --python p.py:g", "p.py:g cannot be compiled for no arguments: "),
+        ("dag run --python p.py:g -- 5", "p.py:g cannot be compiled for 5: "),
+        ("dag run --python p.py:g -- 99999999999999999999", "p.py:g cannot be compiled for 99999999999999999999: "),
+        ("dag run --python raises.py:g -- 5", "raises.py cannot be imported: ZeroDivisionError: division by zero"),
+        ("dag run --python wrong.py:g -- 5", "wrong.py cannot be imported: SyntaxError: "),
+        ("cpi cpi/planted --paper --seed 4294967296", "the seed of the paper's split is from 0 to 4294967295"),
+        ("blocks /dev/zero", "/dev/zero: expected a file, found a device"),
+        ("trace /dev/zero -f f", "/dev/zero: expected a file, found a device"),
+        ("analyse a.yaml --input /dev/zero", "/dev/zero: expected a file, found a device"),
+        ("gus missing.trace --core zen4", "there is no file 'missing.trace'"),
         ("report random.bin --list", "expected a notebook (.ipynb); found the file 'random.bin'"),
     ],
 )

@@ -20,8 +20,8 @@ def copy(tmp_path):
     """A copy of what the checks need."""
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "perfkit", tmp_path / "perfkit", ignore=ignore)
-    (tmp_path / "tests").mkdir()
-    for folder in ("data", "widgets", "notebooks"):
+    (tmp_path / "tests" / "readers").mkdir(parents=True)
+    for folder in ("data", "widgets", "notebooks", "tests/readers/fixtures"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
@@ -133,3 +133,23 @@ def test_bad_names_are_refused(copy):
     assert "lower-case letters" in new(copy, "core", "My-Core", status=2)
     assert "already there" in new(copy, "reader", "papi", status=2)
     assert "--like takes the name of a core file: alder_lake_p" in new(copy, "core", "x", "--like", "none", status=2)
+
+
+def test_the_checks_of_a_reader_find_one_that_takes_every_file(copy):
+    """It would read other formats' dumps as its own; a test of its own format alone passes."""
+    new(copy, "reader", "greedy")
+    path = copy / "perfkit" / "readers" / "greedy.py"
+    path.write_text(path.read_text().replace("return head.startswith(_HEADER)", "return True"))
+    with pytest.raises(AssertionError, match="test_the_dumps_of_other_formats_are_left_to_their_readers"):
+        check(copy, "tests/readers", "-k", "greedy")
+
+
+def test_the_checks_of_a_core_find_a_name_and_a_processor_that_are_taken(copy):
+    shutil.copytree(ROOT / "tests" / "machine", copy / "tests" / "machine")
+    new(copy, "core", "my_core", "--like", "zen4")
+    path = copy / "perfkit" / "machine" / "cores" / "my_core.toml"
+    text = path.read_text()
+    for line in ('aliases = ["zen5"]', 'aliases = []\nprocessors = ["GenuineIntel 6 85"]'):
+        path.write_text(text.replace("aliases = []", line))
+        with pytest.raises(AssertionError, match="already: take it out of"):
+            check(copy, "tests/machine/test_microarchitecture.py", "-k", "shares_no_name and my_core")

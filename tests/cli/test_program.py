@@ -98,6 +98,33 @@ def test_ctrl_c_while_the_public_names_are_read_is_quiet():
     assert (done.returncode, done.stderr) == (130, "")
 
 
+def test_ctrl_c_while_a_class_is_made_is_quiet():
+    """Before 3.12 Python makes a RuntimeError of what is raised in `__set_name__`, as a cached_property's is."""
+    code = "import sys\nclass Stops:\n    def __set_name__(self, owner, name): raise KeyboardInterrupt\n"
+    code += "class Finder:\n    def find_spec(self, name, path=None, target=None):\n"
+    code += "        if name == 'typer': type('Made', (), {'held': Stops()})\n"
+    code += "sys.meta_path.insert(0, Finder())\nsys.argv = ['perfkit', 'data']\nfrom perfkit.cli import main\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_a_fault_while_it_starts_is_told():
+    code = "import sys\nclass Finder:\n    def find_spec(self, name, path=None, target=None):\n"
+    code += "        if name == 'typer': raise RuntimeError('a fault')\n"
+    code += "sys.meta_path.insert(0, Finder())\nsys.argv = ['perfkit', 'data']\nfrom perfkit.cli import main\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert "RuntimeError: a fault" in done.stderr
+
+
+def test_ctrl_c_while_it_starts_as_a_module_is_quiet(tmp_path):
+    (tmp_path / "lazy_loader.py").write_text("raise KeyboardInterrupt\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "perfkit", "data"], env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["diff fig1a fig1a --core zen4", "gate k.c:f --core zen4 --update -- 5"])
 def test_a_closed_stream_is_one_that_nobody_reads(command, closed, tmp_path):

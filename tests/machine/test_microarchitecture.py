@@ -71,6 +71,20 @@ def test_every_figure_has_a_source_and_the_file_round_trips(name):
 
 
 @pytest.mark.parametrize("name", CORES)
+def test_a_core_is_named_as_its_file_and_shares_no_name_or_processor(name):
+    """Otherwise one of two is never found by name, or never recognised."""
+    core = Microarchitecture.load(name)
+    assert core.name == name, "`name` in the file is the file's own name"
+    for other in (Microarchitecture.load(each) for each in CORES if each != name):
+        shared = {core.name, *core.aliases} & {other.name, *other.aliases}
+        assert not shared, f"{shared} is {other.name} already: take it out of `aliases`"
+        for vendor, family, models in map(str.split, core.processors):
+            first, _, last = models.partition("-")
+            taken = [m for m in range(int(first), int(last or first) + 1) if other.is_processor(vendor, int(family), m)]
+            assert not taken, f"{vendor} {family} {taken} is {other.name} already: take it out of `processors`"
+
+
+@pytest.mark.parametrize("name", CORES)
 def test_an_estimate_says_why(name):
     frame = Microarchitecture.load(name).to_frame()
     guessed = frame[frame["source"].str.startswith("estimate")]

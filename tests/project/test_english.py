@@ -43,6 +43,8 @@ BANNED = {
     r"\bpromises x\d": "gives",
     r"\b([Oo]ne|an?) (row|object|access|bit) an? (class|line|cycle|element)\b": "per",
     r"\bone a processor\b": "one per processor",
+    r"\b\d+ [kMG]i?B an? (group|machine|file|run|event|interval|row)\b": "per",
+    r"\bfrom an? half on\b": "if it is half or more",
     r"\b(at most|after|for|in) so many (seconds|calls|processes|instructions)\b": "this many",
     r"(?<!cycles, 32 )\bin the mean\b": "on average",
     r"\b(was|were|been) mended\b": "corrected",

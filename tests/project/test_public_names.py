@@ -116,6 +116,7 @@ ASKED = {
     "trace": "perfkit.trace.trace.Trace",
     "Gus(core).run(trace)": "perfkit.simulators.gus.gus.GusResult",
     "Gus(core).run(trace).ipc": "float",
+    'Gus("zen4").core': "perfkit.machine.core.Microarchitecture",
     "pk.DagScheduler(pk.DagCore.load('zen4')).run(pk.Dag.from_nodes('A', [[]])).performance": "float",
     "pk.fitters.topdown.TopDown()": "perfkit.fitters.topdown.TopDown",
     "pk.datasets.names()": "list[str]",

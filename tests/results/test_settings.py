@@ -1,5 +1,6 @@
 """Settings with ``fit`` are used as scikit-learn's estimators are; every loader and saver behaves alike."""
 
+import copy
 import inspect
 import os
 import pickle
@@ -16,7 +17,7 @@ import perfkit as pk
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.topdown import TopDown
 from perfkit.results import Settings
-from tests.results.examples import ranking
+from tests.results.examples import calibration, dag_schedule, gus_result, ranking
 
 PACKAGE = Path(perfkit.__file__).parent
 ESTIMATORS = [
@@ -83,12 +84,83 @@ TABLE = pd.DataFrame({"event": ["a"], "time": [1.0], "work": [1.0], "count": [1.
         (pk.paper_cpi_stack, "paper_cpi_stack"),
         (lambda table: pk.Spire().fit(pk.Samples.from_frame(TABLE)).rank(table), "SpireModel.rank"),
         (lambda table: pk.Samples.concat([table]), "Samples.concat"),
+        (lambda table: pk.scoring.spire_scores(table, None), "a score"),
+        (lambda table: pk.scoring.stack_scores(table, None), "a score"),
+        (lambda table: pk.scoring.topdown_scores(table, None), "a score"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_plain_table_in_place_of_samples_is_told_how_to_become_some(call, name):
     with pytest.raises(DataError, match=rf"{re.escape(name)} takes Samples; found DataFrame.*from_counts.*from_frame"):
         call(TABLE)
+
+
+KERNEL, TRACE, BLOCKS = "takes a Kernel; found", "takes a Trace; found", "blocks are a list of"
+GUS = pk.Gus("zen4")
+
+
+@pytest.mark.parametrize("given", ["a.c", Path("a.c"), TABLE, None], ids=lambda given: type(given).__name__)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda given: pk.compare(given, given), KERNEL),
+        (lambda given: pk.Noise().run(given), KERNEL),
+        (pk.why_kernel, KERNEL),
+        (GUS.run, TRACE),
+        (lambda given: pk.prepare(GUS, given), TRACE),
+        (pk.trace_dag, TRACE),
+        (pk.flops, TRACE),
+        (GUS.blocks, BLOCKS),
+        (pk.measure_blocks, BLOCKS),
+    ],
+)
+def test_what_is_of_another_kind_is_told_how_to_become_it(given, call, message):
+    """They raised AttributeError; of a text each character was a block that could not be measured."""
+    with pytest.raises(SettingError, match=message):
+        call(given)
+
+
+CORE = pk.Microarchitecture.load("zen4")
+SHOWN = {
+    "core": CORE,
+    "changed core": CORE.scaled("front_end", 2),
+    "tables": pk.InstructionTables.load(CORE),
+    "Gus": GUS,
+    "Gus with tables": pk.Gus(CORE, tables=pk.InstructionTables.load(CORE)),
+    "SimulatedPmu": pk.SimulatedPmu(CORE),
+    "Bottlenecks": pk.Bottlenecks.load("skylake_x"),
+    "areas": pk.Areas.load(),
+}
+
+
+@pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
+def test_a_notebook_that_ends_a_cell_with_a_machine_is_not_flooded(shown):
+    """A core filled 16,000 characters, its tables 1.6 million."""
+    assert len(repr(shown)) <= 300
+    assert ("front_end x2" in repr(shown)) == (shown is SHOWN["changed core"])
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        *SHOWN.values(), pk.DagCore.load("zen4"), pk.DagScheduler(pk.DagCore.load("zen4")), pk.Microbenchmark(),
+        *(gus_result(), dag_schedule(), calibration(), ranking()),
+    ],
+    ids=lambda held: type(held).__name__,
+)  # fmt: skip
+def test_what_holds_a_core_can_be_copied_and_sent_to_another_process(held):
+    again = pickle.loads(pickle.dumps(held))
+    assert (type(again), repr(again)) == (type(held), repr(held))
+    assert repr(copy.deepcopy(held)) == repr(held)
+
+
+def test_a_core_that_was_sent_is_the_same_and_cannot_be_changed():
+    again = pickle.loads(pickle.dumps(CORE.scaled("front_end", 2)))
+    assert again == CORE.scaled("front_end", 2)
+    with pytest.raises(TypeError):
+        again.resources["front_end"] = None
+    trace = pk.datasets.load("traces/fig1a")
+    assert pickle.loads(pickle.dumps(GUS)).run(trace).cycles == GUS.run(trace).cycles
 
 
 # Everything public that reads a file of its own; results' `load` is tried in test_contract.py.
@@ -102,6 +174,13 @@ LOADERS = {
     "Analysis.from_yaml": pk.Analysis.from_yaml,
     "Dag.load": pk.Dag.load,
     "Trace.open": pk.Trace.open,
+    "open_traces": pk.open_traces,
+    "open_traces, of text": lambda path: pk.open_traces(str(path)),
+    "open_traces, a name": lambda path: pk.open_traces("nowhere.trace"),
+    "open_dags": pk.open_dags,
+    "open_dags, of text": lambda path: pk.open_dags(str(path)),
+    "compile_kernel": lambda path: pk.collectors.compile_kernel(str(path)),
+    "compile_kernel, a word": lambda path: pk.collectors.compile_kernel("nowhere"),
     "Microarchitecture.load": lambda path: pk.Microarchitecture.load(path.with_suffix(".toml")),
     "InstructionTables.load": lambda path: pk.InstructionTables.load(pk.Microarchitecture.load("zen4"), path),
     "calibrated_core": lambda path: pk.calibrated_core(pk.Microarchitecture.load("zen4"), path),

@@ -28,7 +28,7 @@ from perfkit.errors import DataError, FormatError, SettingError, UnavailableErro
 from perfkit.files import replaced
 from perfkit.names import listed
 from perfkit.results import Kind, Tabled, draw
-from perfkit.trace.block import CODE, PAGE, WORD, BasicBlock
+from perfkit.trace.block import CODE, PAGE, WORD, BasicBlock, listed_blocks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,7 +198,7 @@ def measure_blocks(
         raise UnavailableError(f"blocks are measured on x86-64 Linux; this is {platform.machine()} {platform.system()}")
     if wrong := [mode for mode in modes if mode not in MODES]:
         raise SettingError(f"modes are {listed(MODES)}; found {listed(wrong)}")
-    taken, refused = _taken(list(blocks))
+    taken, refused = _taken(listed_blocks(blocks))
     host = host_name()
     wanted = {(one.hex, mode): one for one in taken.values() for mode in modes if _placeable(one)}
     with ExitStack() as stack:

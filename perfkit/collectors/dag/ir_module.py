@@ -124,7 +124,7 @@ def _name_values(llvm: Any, module: Any) -> None:
 
 
 def _split(text: str) -> tuple[dict[str, tuple[str, list[str]]], list[str]]:
-    """Return of each function that the text defines its header and its lines, and all other lines."""
+    """Return each function's header and lines, and all lines outside functions."""
     functions: dict[str, tuple[str, list[str]]] = {}
     rest: list[str] = []
     lines = iter(text.split("\n"))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.errors import MissingFileError, PerfkitError, PerfkitWarning, SettingError, UnavailableError
 
 if TYPE_CHECKING:
     from perfkit.collectors.dag.kernel_trace import KernelTrace
@@ -29,7 +29,7 @@ _PYTHON = re.compile(r"^([\w./-]+):(\w+)$")
 
 
 def open_dags(
-    what: str,
+    what: str | Path,
     *,
     function: str = "",
     arguments: str | Sequence[str] = "",
@@ -46,7 +46,7 @@ def open_dags(
     what
         Several with commas between: C, C++ or LLVM IR files (``kernel.c``); Python functions that numba compiles
         (``module:function`` or ``file.py:function``); programs, run and recorded (``./program``); kernels of the paper
-        (``mmm_triple``); and all that `perfkit.open_traces` knows: trace files and shipped traces.
+        (``mmm_triple``); and all that `perfkit.open_traces` knows: trace files and shipped traces. A Path is one file.
     function
         Of a source or a program the function; several with commas between. "" for a source that has only one.
     arguments
@@ -68,6 +68,8 @@ def open_dags(
 
     Raises
     ------
+    FileNotFoundError
+        There is no such file: of a Path, or of a name with a folder or an ending.
     SettingError
         Nothing has this name, or a source needs a function.
 
@@ -79,8 +81,8 @@ def open_dags(
     found: dict[str, NodeSource] = {}
     functions = [name.strip() for name in function.split(",") if name.strip()]
     words = _words(arguments) if isinstance(arguments, str) else list(arguments)
-    named = [part.strip() for part in what.split(",") if part.strip()]
-    _check_used({_kind(each) for each in named}, what, functions, words, sizes)
+    named = [str(what)] if isinstance(what, Path) else [part.strip() for part in what.split(",") if part.strip()]
+    _check_used({_kind(each) for each in named}, str(what), functions, words, sizes)
     for each in named:
         for size in sizes or (0,):
             called = [_N.sub(str(size), word) for word in words] if size else words
@@ -162,6 +164,8 @@ def _opened(
 
     try:
         traces = open_traces(what, limit=limit)
+    except MissingFileError:
+        raise
     except SettingError as error:
         raise SettingError(f"{error} (or a kernel of the paper: {', '.join(KERNELS)})") from error
     return {name: _of(trace, whole, core) for name, trace in traces.items()}
@@ -194,16 +198,22 @@ def _from_c(
 def _from_python(
     module: str, function: str, arguments: list[str], whole: bool, core: Microarchitecture | None, limit: int
 ) -> NodeSource:
+    from numba.core.errors import NumbaError
+
     from perfkit.collectors.dag.numba_kernel import trace_numba
     from perfkit.collectors.open_traces import kernel_arguments
 
     loaded = _module(module)
     if not callable(getattr(loaded, function, None)):
         raise SettingError(f"{module} has no function {function!r}")
-    called = getattr(loaded, function)
-    return _compiled(
-        lambda: trace_numba(called, *kernel_arguments(arguments), whole=whole, core=core), whole, core, limit
-    )
+    called, given = getattr(loaded, function), kernel_arguments(arguments)
+    try:
+        return _compiled(lambda: trace_numba(called, *given, whole=whole, core=core), whole, core, limit)
+    except PerfkitError:
+        raise
+    except (NumbaError, TypeError, ValueError, OverflowError) as error:  # what numba makes of wrong arguments
+        said, words = " ".join(str(error).split())[:200], ", ".join(arguments) or "no arguments"
+        raise SettingError(f"{module}:{function} cannot be compiled for {words}: {said}") from error
 
 
 def _compiled(make: Callable[[], KernelTrace], whole: bool, core: Microarchitecture | None, limit: int) -> NodeSource:
@@ -243,7 +253,10 @@ def _module(name: str) -> Any:
     assert spec is not None, path
     assert spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise SettingError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
 
 

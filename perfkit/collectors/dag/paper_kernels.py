@@ -263,7 +263,10 @@ class PaperKernel:
         if n < 2 or (self.name in _POWERS and n & (n - 1)):
             what = "a power of two" if self.name in _POWERS else "at least 2"
             raise SettingError(f"{self.name}: size is {self.size}, {what}, not {n}")
-        arguments = self.arguments(n, np.random.default_rng(seed))
+        try:
+            arguments = self.arguments(n, np.random.default_rng(seed))
+        except (ValueError, OverflowError) as error:
+            raise SettingError(f"{self.name}: size is {self.size}; arrays for {n} are too large") from error
         name = f"{self.name}({n})"
         compiled = _compiled(self.function)
         return trace_numba(

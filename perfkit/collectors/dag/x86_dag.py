@@ -31,7 +31,7 @@ from perfkit.dag.program import (
 )
 from perfkit.errors import DataError, PerfkitWarning
 from perfkit.trace.code import NO_ACCESS, StaticCode
-from perfkit.trace.trace import StreamedTrace, Trace, TraceChunk
+from perfkit.trace.trace import StreamedTrace, Trace, TraceChunk, expect_trace
 from perfkit.trace.x86 import decode
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def trace_source(
     trace: Trace, count_all: bool = False, whole: bool = False, core: Microarchitecture | None = None
 ) -> TraceSource:
     """Return the source of a trace's nodes, which keeps the trace; see `trace_dag`."""
+    expect_trace(trace, "trace_dag")
     if whole:
         from perfkit.collectors.dag.x86_whole import WholeReader
 

@@ -292,14 +292,17 @@ def by_process(
 
 
 def _middle(values: NDArray[np.float64], grain: float) -> float:
-    """Return the median; of readings in steps, the geometric mean of those within so much of it, which has no steps."""
+    """Return the median; of quantised readings, the geometric mean of those within `grain` of it."""
     logs = np.log(values)
     near = np.abs(logs - np.median(logs)) <= grain
     return float(np.exp(logs[near].mean() if grain > 0 and near.any() else np.median(logs)))
 
 
 def _check(a: "Kernel", b: "Kernel", processes: int, rounds: int, confidence: float, least: float) -> None:
+    from perfkit.collectors.kernels import expect_kernel
+
     for kernel in (a, b):
+        expect_kernel(kernel, "compare")
         if kernel.isa != "x86-64" or os.uname().machine != "x86_64":
             raise UnavailableError(
                 f"comparing needs an x86-64 machine and kernels (found {os.uname().machine} and {kernel.isa})"

@@ -136,7 +136,7 @@ def entry_unit(arguments: Sequence[str], region: tuple[str, str] | None) -> str:
 
 
 def is_cpp(path: str) -> bool:
-    """Whether a file's name says C++."""
+    """Whether a file's name is that of C++ source."""
     return Path(path).suffix in CPP
 
 

@@ -15,7 +15,7 @@ _GAP = 64  # bytes: what is further from the last miss may be other data
 
 @dataclass(frozen=True)
 class Placed:
-    """Where the copy of an array lay that a kernel was called with.
+    """The addresses of the copy of an array that a kernel was called with.
 
     Parameters
     ----------

@@ -249,6 +249,8 @@ def _trimmed(counts: CpiCounts, trim: int) -> CpiCounts:
 def _split(n: int, test_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows to train and to test on, those of scikit-learn's train_test_split."""
     # The paper's figures hang on this very shuffle, which NumPy keeps for ever in its old generator only.
+    if not 0 <= seed < 1 << 32:  # scikit-learn's generator, which the paper used, takes no others
+        raise SettingError(f"the seed of the paper's split is from 0 to {(1 << 32) - 1}; found {seed}")
     order = np.random.RandomState(seed).permutation(n)
     tested = math.ceil(test_share * n)
     return order[tested:], order[:tested]

@@ -31,7 +31,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
-from perfkit.files import arrow_table, data_frame, reading, replaced
+from perfkit.files import arrow_table, data_frame, existing, reading, replaced
 from perfkit.fitters.studies.categories import (
     NOT_MEASURED,
     Categories,
@@ -487,7 +487,7 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
 
 def _csv(path: Path) -> pd.DataFrame:
     with reading(path, "a CSV table"):
-        frame = pd.read_csv(path)
+        frame = pd.read_csv(existing(path))
     kinds = set(frame["kind"]) - {"predicted"} if "kind" in frame else set()  # rows without figures
     if len(kinds) == 1 and kinds <= set(get_args(Kind)):  # as `perfkit study` writes it
         frame.attrs["kind"] = kinds.pop()

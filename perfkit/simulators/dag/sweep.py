@@ -21,12 +21,14 @@ from perfkit.simulators.dag.schedule import DagScheduler
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfkit.machine.core import Microarchitecture
+
 Progress = Callable[[int, int], None]
 
 
 def sweep(
     dag: NodeSource,
-    core: Any,
+    core: DagCore | Microarchitecture,
     parameter: str,
     values: Sequence[float],
     threads: int = 1,
@@ -77,7 +79,7 @@ def sweep(
     """
     pd = of_extra("pandas")
 
-    base = DagScheduler(core, **{"record": False, **switches})
+    base = DagScheduler(core, **{"record": False, **switches})  # type: ignore[arg-type]  # it takes either
     names = set(parameter_names()) | set(base.settings())
     if parameter not in names:
         raise SettingError(f"unknown parameter {parameter!r}; known: {', '.join(sorted(names))}")

@@ -34,7 +34,7 @@ from perfkit.simulators.memory.memory import (
 )
 from perfkit.simulators.program.lowering import lower
 from perfkit.simulators.program.program import Program
-from perfkit.trace.block import BasicBlock
+from perfkit.trace.block import BasicBlock, listed_blocks
 from perfkit.trace.block_addresses import addresses, operands_of
 from perfkit.trace.code import StaticCode
 from perfkit.trace.trace import Trace
@@ -164,7 +164,7 @@ def predict_blocks(
     """Predict the steady state of blocks: what `Gus.blocks` does."""
     pd = of_extra("pandas")
 
-    given = list(blocks)
+    given = listed_blocks(blocks)
     if gus.core.isa != "x86-64":
         raise SettingError(f"blocks are x86-64 machine code, {gus.core.title} is {gus.core.isa}: choose another core")
     rows: list[dict[str, Any]] = []

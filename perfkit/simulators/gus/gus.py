@@ -32,7 +32,7 @@ from perfkit.simulators.memory.cache import CacheCounts
 from perfkit.simulators.memory.memory import FROM_STORES, MISPREDICTED, MemoryPass
 from perfkit.simulators.program.lowering import lower
 from perfkit.simulators.program.program import Program
-from perfkit.trace.trace import Trace
+from perfkit.trace.trace import Trace, expect_trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,6 +79,15 @@ class Gus:
     core: Microarchitecture = field(default_factory=lambda: Microarchitecture.load("host"))
     tables: InstructionTables | None = None
     warm: bool | str = "none"
+
+    if TYPE_CHECKING:  # the field is a core; what is given may be its name
+
+        def __init__(
+            self,
+            core: Microarchitecture | str | Path = ...,
+            tables: InstructionTables | None = None,
+            warm: bool | str = "none",
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Take a core's name for the core, True and False for "all" and "none"."""
@@ -137,11 +146,7 @@ class Gus:
         SettingError
             It is no trace.
         """
-        if not isinstance(trace, Trace):
-            raise SettingError(
-                f"Gus.run takes a Trace; found {type(trace).__name__}: record one with perfkit.collectors.Tracer, "
-                "or open a file with perfkit.Trace.load"
-            )
+        expect_trace(trace, "Gus.run")
         if lacks := trace.provenance.lacks_callees:
             warnings.warn(lacks, PerfkitWarning, stacklevel=2)
         program = self.program(trace)

@@ -21,7 +21,7 @@ from perfkit.simulators.gus.sensitivity import Sensitivity, sensitivity, what_if
 from perfkit.simulators.memory.memory import MemoryPass, Window
 from perfkit.simulators.program.program import Program
 from perfkit.trace.code import TraceChunk
-from perfkit.trace.trace import Trace
+from perfkit.trace.trace import Trace, expect_trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,6 +153,7 @@ def prepare(gus: Gus, trace: Trace) -> Prepared:
     >>> prepared = pk.prepare(gus, trace)                             # doctest: +SKIP
     >>> prepared.sensitivity((1.5,), ["rob", "front_end"]).to_frame()  # doctest: +SKIP
     """
+    expect_trace(trace, "prepare")
     program = gus.program(trace)
     memory = gus.memory(trace, program)
     kept = tuple(windows(trace, memory))
