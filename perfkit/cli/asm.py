@@ -75,8 +75,8 @@ def asm(
         typer.echo(f"{number}: {line}")
     if by_value := [line for line in lines if not init and _BY_VALUE.match(line)]:
         typer.echo(
-            f"note: how long this takes may depend on its operands, and the vector registers are zero (--init sets "
-            f"others): {'; '.join(by_value)}",
+            "note: how long this takes may depend on its operands; rax and rcx are 1, rdx is 0, and the vector "
+            f"registers are zero (--init sets others): {'; '.join(by_value)}",
             err=True,
         )
     typer.echo("list         instructions  cycles per list  instructions per cycle  TSC ticks  spread")

@@ -200,7 +200,9 @@ def write_table(runs: "StudyRuns", output: Path) -> None:
     """Write the table as parquet (with every repetition) or CSV."""
     if output.suffix == ".csv":
         with replaced(output) as temporary:
-            runs.table.reset_index().assign(kind=runs.kind).to_csv(temporary, index=False)
+            table = runs.table.reset_index()
+            kinds = table["status"].where(table["status"] == "predicted", runs.kind) if len(table) else runs.kind
+            table.assign(kind=kinds).to_csv(temporary, index=False)
     else:
         runs.save(output)
     wrote(output)

@@ -18,7 +18,9 @@ CALLS, STRINGS, SPLIT, GATHERS = "returns", "string instructions", "instructions
 UNSEEN_CALLS, SURPRISES = "calls that are no nodes", "branches that took another way than before"
 EXTERNAL = "calls of functions that are not traced"
 CROWDED, CROWDED_UNKNOWN = "lines that wait for their set of L1", "lines that would wait for their set of L1"
-FULL = "integer operations where their units are nearly full"
+FETCHED, ACCESSED = "instructions where fetch is nearly full", "accesses where their ports are nearly full"
+COMPUTED, TAKEN = "floating-point operations where their pipes are nearly full", "jumps that are taken"
+WIDE_DIVISIONS = "divisions of 64-bit integers"
 SHARED = "lines from L3 where its bandwidth decides"
 NARROW = "hits of L2 and L3 where addresses share few sets"
 _NOTABLE = 0.15  # of the cycles: what is left out and takes more is said
@@ -69,9 +71,10 @@ def doubts(
         Cycles of a mispredicted branch, and of a line that comes into a set of L1.
     """
     count = {key: int(value) for key, value in facts.items() if key in _COUNTED}
-    rules = (_branches, _surprises, _calls, _strings, _passes, _gathers, _external, _sets, _narrow, _full, _shared)
+    of_the_code = (_branches, _surprises, _calls, _strings, _passes, _gathers, _external, _divided, _taken)
+    of_the_core = (_sets, _narrow, _shared, _fetched, _accessed, _computed)
     seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty, set_fill)
-    found = (rule(seen) for rule in rules)
+    found = (rule(seen) for rule in (*of_the_code, *of_the_core))
     return tuple(sentence for sentence in found if sentence)
 
 
@@ -175,13 +178,53 @@ def _narrow(s: _Seen) -> str:
     )
 
 
-def _full(s: _Seen) -> str:
-    found = s.counts.get(FULL, 0)
+def _fetched(s: _Seen) -> str:
+    found = s.counts.get(FETCHED, 0)
     if not found:
         return ""
     return (
-        f"{found / s.cycles:.1f} integer operations per cycle: six units do as many only where few wait for each "
-        "other; a Zen 5 did 3.8 to 5.3 of chains, and took 0.95 to 1.6 times as long as simulated"
+        f"{found / s.cycles:.1f} instructions per cycle: that many are fetched here in every cycle; a Zen 5 did 5.3 to "
+        "8.0 of such loops, and took 1.0 to 1.6 times as long as simulated"
+    )
+
+
+def _accessed(s: _Seen) -> str:
+    found = s.counts.get(ACCESSED, 0)
+    if not found:
+        return ""
+    return (
+        f"{found / s.cycles:.1f} accesses to memory per cycle: four ports do as many only where no address waits for a "
+        "load; loops with tables took a Zen 5 1.5 to 1.7 times as long as simulated"
+    )
+
+
+def _computed(s: _Seen) -> str:
+    found = s.counts.get(COMPUTED, 0)
+    if not found:
+        return ""
+    return (
+        f"{found / s.cycles:.1f} floating-point operations per cycle: four pipes do as many only where few wait for "
+        "each other; loops that store what they computed took a Zen 5 1.1 to 1.6 times as long as simulated"
+    )
+
+
+def _divided(s: _Seen) -> str:
+    found = s.counts.get(WIDE_DIVISIONS, 0)
+    if found * _WIDE_DIVISION < s.cycles / 2:
+        return ""
+    return (
+        f"{found:,} divisions of 64-bit integers decide: what one takes depends on its quotient, which is not known "
+        "here (on a Zen 5 1.4 times as long as simulated where the quotient has some 50 bits)"
+    )
+
+
+def _taken(s: _Seen) -> str:
+    found = s.counts.get(TAKEN, 0)
+    if found <= _TAKEN * s.cycles:
+        return ""
+    return (
+        f"{found / s.cycles:.1f} jumps are taken per cycle, and nothing is lost by one here: cores go on at one or two "
+        "new places per cycle, where their predictors know them"
     )
 
 
@@ -206,17 +249,17 @@ def bound_by(accesses: int, cycles: int, each: float) -> int:
     return accesses if accesses * each >= cycles / 2 else 0
 
 
-def full_units(operations: int, cycles: int, units: float) -> int:
-    """Return the integer operations where six units or more would do them in nine cycles of ten or more, else 0.
+def nearly_full(done: int, cycles: int, most: float, wide: int, share: float) -> int:
+    """Return what is done where so large a share of what a core can do in these cycles is, else 0.
 
-    Cores with fewer units reach them (on a Zen 4 four chains do four operations per cycle).
+    Narrower cores than `wide` do what they can (on a Zen 4 four chains do four operations per cycle).
 
     Examples
     --------
-    >>> full_units(570, 100, 6), full_units(530, 100, 6), full_units(400, 100, 4)
-    (570, 0, 0)
+    >>> nearly_full(810, 100, 8, *FETCH), nearly_full(790, 100, 8, *FETCH), nearly_full(600, 100, 6, *FETCH)
+    (810, 0, 0)
     """
-    return operations if _SIX <= units < math.inf and operations >= _NEARLY * units * cycles else 0
+    return done if wide <= most < math.inf and done >= share * most * cycles else 0
 
 
 def full_early(columns: Any, capacities: tuple[float, ...]) -> list[bool]:
@@ -251,8 +294,12 @@ def full_early(columns: Any, capacities: tuple[float, ...]) -> list[bool]:
 
 _FEW = 0.5  # of a page's places: more spread lines well enough
 _COUNTED = {MISSED, MISSED_AT_FIRST, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES, EXTERNAL}
-_COUNTED |= {CROWDED, CROWDED_UNKNOWN, NARROW, FULL, SHARED}
-_SIX, _NEARLY = 6, 0.9
+_COUNTED |= {CROWDED, CROWDED_UNKNOWN, NARROW, SHARED, FETCHED, ACCESSED, COMPUTED}
+_COUNTED |= {TAKEN, WIDE_DIVISIONS}
+FETCH, ACCESSES, FLOATS = (8, 1.0), (4, 0.95), (4, 0.82)
+"""Slots of fetch, ports of memory and floating-point pipes from which on a core does less than its most; how much."""
+_WIDE_DIVISION = 7  # cycles that it keeps the divider, at least
+_TAKEN = 1  # per cycle: loops of one turn per cycle reach it
 
 
 class Successors:

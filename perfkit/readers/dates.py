@@ -1,6 +1,11 @@
-"""Columns of dates in ISO 8601 (``2026-01-05T10:00:00``, with a blank for T, a fraction, a zone or Z) as seconds."""
+"""Columns of dates and of times of day as seconds.
+
+Dates are those of ISO 8601 (``2026-01-05T10:00:00``, with a blank for T, a fraction, a zone or Z), and as spreadsheets
+write them (``5.1.2026 10:00:00``, ``1/5/2026 10:00:00 AM``) where the column tells the day from the month.
+"""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -11,15 +16,40 @@ from perfkit.readers.report import Report
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?))?", re.IGNORECASE
 )
+_HALF = r"(?: ?(?P<half>[ap])\.?m\.?)?"
+_LOCAL = re.compile(
+    rf"(?P<first>\d\d?)(?P<sign>[./])(?P<second>\d\d?)(?P=sign)(?P<year>\d{{4}}),? "
+    rf"(?P<hour>\d\d?):(?P<rest>\d\d(?::\d\d(?:[.,]\d+)?)?){_HALF}",
+    re.IGNORECASE,
+)
+_TIME = re.compile(
+    rf"(?P<hour>\d\d?):(?P<minute>[0-5]\d):(?P<second>[0-5]\d(?:[.,]\d+)?){_HALF}",
+    re.IGNORECASE,
+)
+_OF_DAY = re.compile(
+    r"(?:local|utc)?[ _-]?(?:(?:wall[ _-]?)?clock(?:[ _-]?time)?|time[ _-]?of[ _-]?day|time[ _-]?stamp|when|uhrzeit|"
+    r"zeitpunkt|zeitstempel|horodatage|heure|hora|hh:mm:ss)",
+    re.IGNORECASE,
+)
+_DAY_ALONE = re.compile(r"\d{4}([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2\d\d(?:\d\d)?")
+_MONTHS = 12
+_DAY = 86_400.0  # in s
+_MOST_STEPS = 10.0  # of the usual length, by which a clock goes on over midnight; else it begins anew
 
 
 def date_columns(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarray]:
-    """Return the columns that hold dates, in seconds since 1970 (UTC unless they name a zone); a word is a problem."""
-    found = {}
+    """Return the columns that hold dates, in s since 1970 (UTC unless they name a zone); a word is a problem.
+
+    A column of times of day that only go on (over midnight, too) is in s since the midnight before its first row. Its
+    name or its cells (``PM``) say what it holds: how long a run took is written alike.
+    """
+    found: dict[int, np.ndarray] = {}
     for i in which:
-        cells = _cells(grid.columns[i])
+        cells = _with_iso_dates(_cells(grid.columns[i]))
         known = [c for c in cells if c is not None]
         if sum(_DATE.fullmatch(c) is not None for c in known) * 2 <= len(known):
+            of_day = None if _has_days(grid) else _times_of_day(cells, grid.names[i])
+            found |= {} if of_day is None else {i: of_day}
             continue
         for row, cell in enumerate(cells):
             if cell is not None and not _DATE.fullmatch(cell):
@@ -32,6 +62,62 @@ def date_columns(grid: Grid, which: list[int], report: Report) -> dict[int, np.n
         # Microseconds reach farther than any four digits of a year; nanoseconds end in 2262.
         found[i] = (times.dt.as_unit("us") - pd.Timestamp(0, tz="UTC").as_unit("us")).dt.total_seconds().to_numpy()
     return found
+
+
+def _with_iso_dates(cells: list[str | None]) -> list[str | None]:
+    """Return cells whose dates in the manner of a country are those of ISO 8601, where day and month can be told apart.
+
+    With points the day comes first. With slashes a number above 12 tells it, or dates that are all the same day.
+    """
+    local = {row: m for row, c in enumerate(cells) if c is not None and (m := _LOCAL.fullmatch(c))}
+    day_first = any(m["sign"] == "." or int(m["first"]) > _MONTHS for m in local.values())
+    day_second = any(m["sign"] == "/" and int(m["second"]) > _MONTHS for m in local.values())
+    days = {(m["first"], m["second"], m["year"]) for m in local.values()}
+    if not local or (day_first and day_second) or not (day_first or day_second or len(days) == 1):
+        return cells
+    out = list(cells)
+    for row, m in local.items():
+        day, month = (m["first"], m["second"]) if day_first else (m["second"], m["first"])
+        hour = _hour(m["hour"], m["half"])
+        if hour is not None:
+            out[row] = f"{m['year']}-{int(month):02d}-{int(day):02d} {hour:02d}:{m['rest']}"
+    return out
+
+
+def _has_days(grid: Grid) -> bool:
+    """Whether a column holds days without a time, beside which a time of day alone is no clock."""
+    return any(_DAY_ALONE.fullmatch(next((c for c in _cells(column) if c), "")) for column in grid.columns)
+
+
+def _times_of_day(cells: list[str | None], name: str) -> np.ndarray | None:
+    """Return a column of times of day in s; None where a cell is none, or they do not go on from row to row."""
+    said = _OF_DAY.fullmatch(name.strip()) is not None
+    seconds, days = [], 0
+    for cell in cells:
+        match = _TIME.fullmatch(cell or "")
+        hour = _hour(match["hour"], match["half"]) if match else None
+        if match is None or hour is None or not (said or match["half"]):
+            return None
+        seconds.append(3600.0 * hour + 60.0 * int(match["minute"]) + float(match["second"].replace(",", ".")))
+    rising = [b - a for a, b in pairwise(seconds) if b > a]
+    if not rising or all(s % 60.0 == 0 for s in seconds):  # pyarrow gives "10:01" so, which may be minutes and seconds
+        return None
+    usual, out = float(np.median(rising)), []
+    for before, now in pairwise([seconds[0], *seconds]):
+        if now < before:
+            if now + _DAY - before > _MOST_STEPS * usual:
+                return None
+            days += 1
+        out.append(now + days * _DAY)
+    return np.array(out)
+
+
+def _hour(text: str, half: str | None) -> int | None:
+    """Return the hour of a day, of 24 or (``half``: a or p) of twice 12; None for none."""
+    hour = int(text)
+    if half is None:
+        return hour if hour < 24 else None
+    return hour % 12 + 12 * (half.lower() == "p") if 1 <= hour <= 12 else None
 
 
 def _cells(column: Column) -> list[str | None]:

@@ -25,7 +25,8 @@ from perfkit.samples.clocks import is_name_of_clock
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, sounds_like_event
 
 MISSING = (
-    "", "NA", "N/A", "n/a", "n.a.", "N.A.", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None", "-", "--", "?",
+    "", "NA", "N/A", "n/a", "n.a.", "N.A.", "#N/A", "#NV", "#DIV/0!", "nan", "NaN", "NAN", "-nan", "null",
+    "NULL", "None", "-", "--", "?",
 )  # fmt: skip
 NOT_THERE = ("<not counted>", "<not supported>")
 _AXES = {*TIME_EVENTS, *WORK_EVENTS}

@@ -81,6 +81,7 @@ _KEYS = {
         "running (%)",
         "running_percent",
         "percent_running",
+        "time_running",
     ),
 }
 _ENABLED = ("enabled", "time_enabled")
@@ -115,7 +116,8 @@ _SAME_CLOCK = 0.7  # of the logarithm: a core's clock varies by less than twice
 _FEWEST_WHOLE = 5  # counts, of which but one are whole
 _LARGE = 1e5  # counts that are never the same by chance
 _TIMES_OF_PERF = ("duration_time", "user_time", "system_time")
-_PART_OF_TIME = re.compile(r"user|sys|cpu|kernel|gpu|start|begin|end|stop", re.IGNORECASE)
+_PART_OF_TIME = re.compile(r"user|sys|^[us]time|cpu|kernel|gpu|start|begin|end|stop", re.IGNORECASE)
+_LONG_AGO = 1e8  # in s since 1970: a date, and no time of day
 _LONG_BEFORE = 10.0  # steps between a clock's beginning and the first row that no run takes
 # Other tools' names of what every tool counts. Arm Streamline's columns are "Group:Counter (Core)"; node_exporter's
 # are the counters of its collector "perf".
@@ -511,7 +513,7 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
 
 def _counting_of_rows(grid: Grid, values: dict[int, np.ndarray]) -> dict[str, int]:
     """Return the columns of a turned table that say how long each event was counted."""
-    words = {"running": (*_KEYS["running"], "time_running"), "enabled": _ENABLED}
+    words = {"running": _KEYS["running"], "enabled": _ENABLED}
     return {k: i for k, of in words.items() for i in values if grid.names[i].lower() in of}
 
 
@@ -871,7 +873,8 @@ def _take_clocks(
     # Of the times of a row's beginning and end, the end is its time.
     for i in sorted(dates, key=lambda i: is_name_of_beginning(grid.names[i])):
         if ends is None:
-            taken[grid.names[i]], ends = "the date of each row's end", dates[i]
+            word, ends = "date" if np.fmax.reduce(dates[i]) > _LONG_AGO else "time of day", dates[i]
+            taken[grid.names[i]] = f"the {word} of each row's end"
             times[_CLOCK_COLUMN["at"]] = ends - np.fmin.reduce(ends)
         elif is_name_of_beginning(grid.names[i]) and (lengths := between(dates[i], ends)) is not None:
             taken[grid.names[i]] = "the date of each row's beginning"

@@ -87,13 +87,15 @@ _STATISTIC = re.compile(
     r"geo[ _-]?mean|gmean|p\d\d|q[123]|n|(?:n[ _-]?)?(?:runs|samples|reps|iters|iterations)|repeats?|repetitions?)$",
     re.IGNORECASE,
 )
-# Readings of a moment that monitors write beside counts.
+# Readings of a moment that monitors write beside counts. Some words of other languages (temps, tempo) are temperatures,
+# rates or, beside a unit, the time: they count nothing either way.
 _GAUGE = re.compile(
     r"^(?:(?:cpu|gpu|pkg|package|core|dram|mem(?:ory)?|socket|board|avg|mean|max|cur(?:rent)?|read|write|total)"
     r"[ _.-]?\d*[ _.-]?)*"
     r"(?:temp(?:erature)?|power|watts?|volt(?:age|s)?|util(?:i[sz]ation)?|usage|rss|vsz|bandwidth|bw|throughput|fan|"
     r"load[ _.-]?(?:av(?:g|erage)|1|5|15)|fan[ _.-]?speed|"
-    r"temp[eé]ratur[ea]?|leistung|spannung|auslastung|puissance|tension|temperatura|potencia)"
+    r"temp[eé]ratur[ea]?|leistung|spannung|auslastung|puissance|tension|temperatura|potencia|temps|tempo|tijd|zaman|s[üu]re|час|"
+    r"(?<=mem[ _.-])(?:used|free|available)|(?<=memory[ _.-])(?:used|free|available))"
     r"[ _.-]*[(\[]?(?:°?c|celsius|m?w|watts?|m?v|rpm|pct|percent|%|[kmgt]i?b(?:ytes)?(?:/s|ps|[ _]s)?)?[)\]]?$",
     re.IGNORECASE,
 )

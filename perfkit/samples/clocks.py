@@ -18,7 +18,7 @@ _UNITS = {
 _WORDS = (
     r"(?:(?:wall|real|cpu|user|sys|system|total|run|exec|execution|start|end|begin|stop|monotonic|sample|unix|elapsed|"
     r"interval|relative|abs|absolute|kernel|gpu|time|tsc|ts|t)[ _.-]?)*"
-    r"(?:time[ _.-]?stamps?|time|start|begin|end|stop|datetime|date|clock[ _.-]?time|"
+    r"(?:time[ _.-]?stamps?|[us]time|time|start|begin|end|stop|datetime|date|clock[ _.-]?time|"
     r"wall[ _.-]?clock|epoch|elapsed|duration|runtime|uptime|"
     r"latency|period|interval|ts|t|"
     # As spreadsheets in German, French, Spanish, Portuguese, Polish, Russian, Chinese, Japanese and Korean say.
@@ -35,7 +35,7 @@ _NAME = re.compile(
 )
 # Words of a length, which is no stamp where it begins far above its steps; "interval" alone numbers the rows.
 _LENGTHS = re.compile(
-    r"(?:(?:real|cpu|user|exec|execution|kernel|gpu)[ _.-]?time|duration|runtime|latency|period|interval|"
+    r"(?:(?:real|cpu|user|exec|execution|kernel|gpu)[ _.-]?time|[us]time|duration|runtime|latency|period|interval|"
     r"dauer|laufzeit|dur[ée]e|duraci[oó]n|dura[cç][aã]o|durata|длительность|时长)$",
     re.IGNORECASE,
 )

@@ -21,7 +21,7 @@ _TOTAL = re.compile(
 )
 _UNIT_OF_WORK = (
     r"k?ins(?:n|t|tr|truction|truktion(?:en)?)?s?|ki|befehle?|cycles?|cyc|zykl(?:us|en)|op|operation|iter|iteration|call|"
-    r"item|elem|element|byte|branch(?:es)?|loads?|accesse?s?|references?"
+    r"item|elem|element|byte|miss(?:es)?|hits?|faults?|branch(?:es)?|loads?|accesse?s?|references?"
 )
 _MANY = r"(?:(?:1?k(?:ilo)?|1?m|1[,.']?000(?:[,.']?000)?|thousand|million|tausend)[ _.-]?)?"
 _PER = re.compile(
@@ -40,6 +40,7 @@ _SHARE = re.compile(
     r"per[ _.-]?(?:s|sec|second|ms|us|cycle))[)\]]?|(?:/|[ _]p)(?:s|sec|second)[)\]]?|"
     r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|gflops?|mflops?|mips|percent|ratio|rate|"
     r"speed[ _-]?ups?|slow[ _-]?downs?)$|"
+    r"^(?:(?:avg|mean|max|min|read|write)[ _.-])?(?:[bfpqrt]ps|iops)$|"
     r"^(?:cpu|avg|mean|core|clock|bzy|tsc|cur)?[ _.-]?(?:freq(?:uency)?|[kmg]hz)(?:[ _.\-(\[]?[kmg]?hz[)\]]?)?$",
     re.IGNORECASE,
 )

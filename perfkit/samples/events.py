@@ -58,8 +58,10 @@ _OTHER_NAMES = {
         "dtlb-load-misses", "itlb-load-misses", "branch-load-misses",
     )
 }  # fmt: skip
-# As spreadsheets in German, Spanish, Portuguese, Italian, Polish, Russian and Chinese head their columns.
+# As spreadsheets in English, German, Spanish, Portuguese, Italian, Polish, Russian and Chinese head their columns.
 _TRANSLATIONS = {
+    **dict.fromkeys(("cpu cycles", "clock cycles", "cpu clock cycles", "clockticks"), "cycles"),
+    **dict.fromkeys(("instructions retired", "retired instructions", "instructions_retired"), "instructions"),
     **dict.fromkeys(("zyklen", "takte", "taktzyklen", "ciclos", "cicli", "cykle", "такты", "周期"), "cycles"),
     **dict.fromkeys(
         ("befehle", "instruktionen", "instrucciones", "instruções", "istruzioni", "instrukcje", "инструкции", "指令"),
@@ -97,7 +99,7 @@ def normalise(event: str) -> str:
 
 
 def is_translated(event: str) -> bool:
-    """Whether a name is a word of another language for cycles or instructions (``Zyklen``): what a table calls so."""
+    """Whether a name is a word of some language for cycles or instructions (``Zyklen``): what a table calls so."""
     return event.strip().lower() in _TRANSLATIONS
 
 

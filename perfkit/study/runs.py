@@ -138,23 +138,33 @@ class StudyRuns(Summarised):
 
     def remarks(self) -> list[str]:
         """Say what a reader of the figures has to know: what compilers left, overlaps, fences, clocks, two states."""
-        return [
-            told
-            for told in (*self.told(), self.overlap(), self.fence(), self.drift(), self.states(), self.single())
-            if told
-        ]
+        said = (self.same(), self.overlap(), self.fence(), self.drift(), self.states(), self.single())
+        return [told for told in (*self.told(), *said) if told]
 
     def told(self) -> list[str]:
         """Say what is to be known of measured rows, each with the number of rows it holds for.
 
-        What differs in its per cent alone is said once, with the most.
+        What differs in its numbers alone is said once, with the largest.
         """
         if "message" not in self.table:
             return []
         messages = self.ok["message"].fillna("")
         messages = messages[messages != ""]
-        alike = messages.groupby(messages.str.replace(_PER_CENT, "%", regex=True), sort=False)
-        return [f"in {len(rows)} of {len(self.ok)} rows {max(rows, key=_per_cents)}" for _, rows in alike]
+        alike = messages.groupby(messages.str.replace(_NUMBER, "0", regex=True), sort=False)
+        return [f"in {len(rows)} of {len(self.ok)} rows {max(rows, key=_numbers)}" for _, rows in alike]
+
+    def same(self) -> str:
+        """Say that nothing which was varied changes the time, as where work was removed; "" where something does."""
+        varied = [name for name in (*self.dimensions, "flags", "compiler", "threads") if name in self.ok]
+        varied = [name for name in varied if len(self.ok[name].unique()) > 1]
+        taken = self.ok[self.metric].dropna() if varied and self.metric in self.ok else pd.Series(dtype=float)
+        if len(taken) < _ALIKE or taken.max() > (1 + self._tolerance) * taken.min():
+            return ""
+        return (
+            f"all {len(taken)} measured rows take the same time, within {self._tolerance:.0%}: none of "
+            f"{listed(varied)} changes it. If you expected otherwise, the compiler may have removed the work: results "
+            "that nothing uses (PK_KEEP), data that it knows (PK_KEEP_MEMORY), names that the kernel does not use"
+        )
 
     def overlap(self) -> str:
         """Say in how many rows executions overlapped so much that ``cycles`` is no latency; "" where in none."""
@@ -190,8 +200,13 @@ class StudyRuns(Summarised):
         rows, other = self.ok[~self.ok["settled"].astype(bool)], "tsc" if self.metric == "cycles" else "cycles"
         tolerance = self._tolerance
         timing = self.raw[(self.raw["event"] == "") & self.raw["key"].isin(rows.index)]
-        each = timing.groupby(["key", "attempt"])[other].median().groupby("key").agg(["min", "max", "size"])
-        agree = int(((each["size"] > 1) & (each["max"] <= (1 + tolerance) * each["min"])).sum())
+        passes = (
+            timing.groupby(["key", "attempt"])[[self.metric, other]].median().groupby("key").agg(["min", "max"])
+        )  # of one pass alone, 0 apart
+        apart = {name: passes[name, "max"] / passes[name, "min"] - 1 for name in (self.metric, other)}
+        # Where both are noise, one of them may lie within the tolerance by chance: it has to be by far.
+        clear = (apart[other] <= tolerance) & (apart[self.metric] > _CLEAR * tolerance)
+        agree = int((clear & (apart[self.metric] > _CLEAR * apart[other])).sum())
         if not agree:
             return ""
         why = "the clock's rate moved" if other == "cycles" else "what waits for memory takes its time at any rate"
@@ -395,15 +410,17 @@ def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
 
 _MARK = b"perfkit.study"
 _NESTED = "repetitions"
-_PER_CENT = re.compile(r"\d+\.\d+%")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _UNITS = {"cycles": "core cycles", "tsc": "TSC ticks", "ns": "nanoseconds"}
 # How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
 _OVERLAP, _FENCE = 1.05, 6
+_CLEAR = 2  # times as far apart as the other clock's passes, and as the tolerance, from which the clock is the reason
+_ALIKE = 4  # measured rows of one time, from which it is said that nothing changes it
 _STATES = 1.15  # times the fastest quiet pass: a slower one is told
 
 
-def _per_cents(text: str) -> list[float]:
-    return [float(each[:-1]) for each in _PER_CENT.findall(text)]
+def _numbers(text: str) -> list[float]:
+    return [float(each) for each in _NUMBER.findall(text)]
 
 
 def study_metadata(path: str | Path) -> dict[str, Any] | None:

@@ -116,7 +116,7 @@ def test_a_measured_time_far_from_the_simulated_one_is_in_the_verdict(tmp_path, 
     from perfkit.collectors.dag import kernel_timing
 
     source = tmp_path / "k.c"
-    source.write_text("void f(double *a, long n) { for (long i = 0; i < n; i++) a[i] = a[i] * 3 + 1; }\n")
+    source.write_text("void f(double *a, long n) { for (long i = 0; i < n; i++) a[i] = a[i] / 3; }\n")
     call = ["dag", "run", str(source), "-f", "f", "--no-relax", "--json", "--measure", "--", "f8[500]", "500"]
     simulated: list[float] = [1000.0]
 

@@ -244,6 +244,8 @@ def test_rows_that_settle_in_the_other_clock_say_so(capsys):
     waits = _shown(capsys, table, "cycles", _passes(table, cycles=apart, tsc=steady))
     assert "(cycles) the TSC ticks did" in waits
     assert "{metric: tsc}" in waits
+    by_chance = _passes(table, cycles=(10.0, 10.3), tsc=(6.0, 6.1))  # of a short region: each advised the other
+    assert "never settled (" not in _shown(capsys, table, "cycles", by_chance)
 
 
 def test_the_figure_that_had_to_settle_is_shown_first(capsys):
@@ -262,6 +264,23 @@ def test_a_table_written_as_csv_says_what_data_it_is(tmp_path):
     runs = StudyRuns(_table(), pd.DataFrame(), ("N",), {"kind": "measured"})
     write_table(runs, tmp_path / "t.csv")
     assert read_tables(("t.csv",), tmp_path).attrs["kind"] == "measured"
+
+
+def test_rows_that_a_budget_predicted_are_not_written_as_measured(tmp_path):
+    """The column `kind` said "measured" of 204 rows that were not."""
+    table = _table(status=["ok"] * 5 + ["predicted"] * 3)
+    write_table(StudyRuns(table, pd.DataFrame(), ("N",), {"kind": "measured"}), tmp_path / "t.csv")
+    assert pd.read_csv(tmp_path / "t.csv")["kind"].to_list() == ["measured"] * 5 + ["predicted"] * 3
+    assert read_tables(("t.csv",), tmp_path).attrs["kind"] == "measured"
+
+
+def test_a_study_that_nothing_changes_says_so(capsys):
+    """84 configurations of 1.004 cycles, whose loops the compiler had removed, were shown without a word."""
+    told = _shown(capsys, _table(tsc=[70.0, 71.0] * 4))
+    assert "all 8 measured rows take the same time, within 2%: none of N changes it. If you expected" in told
+    assert "same time" not in _shown(capsys, _table(tsc=[70.0] * 7 + [72.0]))
+    assert "same time" not in _shown(capsys, _table().head(3))
+    assert "same time" not in _shown(capsys, _table(N=4))
 
 
 def test_settled_rows_with_a_second_slower_state_say_so(capsys):

@@ -493,6 +493,7 @@ def test_readings_in_steps_give_the_effect_between_them(effect):
 def test_overlap_that_changes_the_effect_is_told_and_a_report_says_when():
     """1,000 and 1,020 links: 2.0 % alone, 1.5 % where 100 of 3,000 cycles overlap, which was not told."""
     told = comparison([1.0146] * 8, alone=(1035.0, 1055.7), date="2026-11-27T22:00:00Z")
+    assert "slower than old by 1.46%, calls in a row, which overlap (" in told.summary().splitlines()[0]
     assert "a call alone takes some 1,035 and 1,056 cycles (+2.0%;" in told.summary()
     assert "Measured on a host, 2026-11-27T22:00:00Z." in told.to_markdown()
     assert "Measured on a host, 2026-11-27T22:00:00Z." in told.to_html()
@@ -500,3 +501,22 @@ def test_overlap_that_changes_the_effect_is_told_and_a_report_says_when():
     for silent in ((1004.0, 1018.0), (1014.0, 1028.0), None):
         assert "overlap" not in comparison([1.0146] * 8, alone=silent).summary()
     assert comparison([1.0] * 8).to_markdown().endswith("Measured on a host.\n")
+
+
+def test_a_call_alone_is_told_within_each_process():
+    """Processes of two states: 8,356 in a row, "a call alone takes some 7,653", of other processes."""
+    table = pd.DataFrame({"process": range(4), "cycles_a": [7500.0, 9000.0, 9000.0, 9000.0]})
+    table["cycles_b"], table["ratio"] = 100.0, 100 / table["cycles_a"]
+    alone = pd.DataFrame({"process": [0, 1], "cycles_a": [7500.0, 9000.0], "cycles_b": [140.0, 140.0]})
+    mean = np.exp(np.log(table["cycles_a"]).mean())
+    assert module._alone(alone, table) == pytest.approx((mean, 140.0))
+    assert module._alone(alone.assign(process=9), table) is None
+    assert module._alone(pd.DataFrame(), table) is None
+
+
+def test_functions_are_named_as_in_their_source(tmp_path):
+    """`st:_Z1hPdl` for `-f h`."""
+    (tmp_path / "k.cpp").write_text("double h(double *x, long n) { return x[n]; }\n")
+    kernel = compile_kernel(tmp_path / "k.cpp", function="h")
+    assert kernel.function == "_Z1hPdl"
+    assert module._function(kernel) == "h"

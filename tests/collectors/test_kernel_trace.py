@@ -386,7 +386,7 @@ def test_builds_are_dags_of_their_own(tmp_path):
         "double dot(double *a, double *b, long n) {\n"
         "  double s = 0; for (long i = 0; i < n; i++) s += a[i] * b[i]; return s; }\n"
     )
-    arguments = {"function": "dot", "arguments": "f8[N], f8[N], N", "sizes": [64]}
+    arguments = {"function": "dot", "arguments": "f8[N], f8[N], N", "sizes": [64], "whole": False}
     builds = ["-O1", "-O2", "-O2 -ffast-math"]
     found = pk.open_dags(str(path), builds=builds, **arguments)
     assert list(found) == [f"dot(64) {build}" for build in builds]

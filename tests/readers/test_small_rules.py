@@ -167,3 +167,42 @@ def test_the_first_row_of_a_clock_that_ran_before_has_no_known_length(write, fir
 )  # fmt: skip
 def test_which_modes_an_event_counts(event, told):
     assert modes(event) == told
+
+
+# ------------------------------------------------------------------ long tables with lengths, runs that sum up others
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "lengths"),
+    [
+        ("duration_ms", (250, 500), [0.25, 0.5]),
+        ("duration_s", (2.5, 0.5), [2.5, 0.5]),
+        ("runtime_us", (1000, 900), [1e-3, 9e-4]),
+        ("duration", (250, 500), [np.nan, np.nan]),  # of no unit
+    ],
+)
+def test_the_lengths_of_the_rows_of_a_long_table(write, column, values, lengths):
+    rows = "".join(
+        f"{e},{n + k},{v}\n" for k, v in enumerate(values) for e, n in (("cycles", 1000), ("instructions", 900))
+    )
+    s = pk.read_samples(write(f"event,count,{column}\n{rows}"))
+    np.testing.assert_allclose(s.intervals()["seconds"], lengths)
+    assert totals(s) == {"cycles": 2001, "instructions": 1801}
+
+
+def test_a_column_of_seconds_comes_before_another_length(write):
+    rows = "".join(f"{k},{e},{n + k},3,{k + 2}\n" for k in (0, 1) for e, n in (("cycles", 1000), ("instructions", 900)))
+    s = pk.read_samples(write(f"interval,event,count,duration_s,seconds\n{rows}"))
+    assert s.intervals()["seconds"].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("off", "runs"), [(0, ["a", "b"]), (0.5, ["a", "b", "c"]), (1, ["a", "b", "c"]), (-1, ["a", "b", "c"])]
+)
+def test_a_run_that_is_the_sum_of_all_others_but_for_one_is_a_run(write, off, runs):
+    rows = "".join(
+        f"{e},{a},{b},{a + b + off:g}\n"
+        for e, a, b in (("cycles", 3000, 2000), ("instructions", 900, 700), ("misses", 30, 40))
+    )
+    s = pk.read_samples(write(f"event,a,b,c\n{rows}"))
+    assert list(dict.fromkeys(s.table["run"])) == runs

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import perfkit as pk
+from perfkit.collectors.dag.machine_code import machine_nodes
 from perfkit.dag.doubts import CALLS, MISSED, MISSED_AT_FIRST, SPLIT, STRINGS, doubts
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
@@ -28,7 +29,7 @@ def test_each_rule_compares_with_the_cycles(facts, words):
     assert doubts(few, 3000, 1000, 20, 10) == ()
 
 
-MIXED = """#include <stdint.h>
+LOOPS = """#include <stdint.h>
 uint64_t mixed(long n) {
   uint64_t x = 1, s = 0;
   for (long i = 0; i < n; i++) {
@@ -48,14 +49,75 @@ uint64_t shifted(long n) {
 """
 
 
-def test_integer_work_that_fills_six_units_is_said(tmp_path):
-    """SplitMix64 takes a Zen 5 2.6 cycles, and 1.85 are simulated; one chain, and cores of four units, keep theirs."""
+def test_six_integer_units_do_four_operations_of_loops_per_cycle(tmp_path):
+    """SplitMix64 takes a Zen 5 2.6 cycles (at six per cycle 1.85 were simulated); a chain keeps its six."""
     path = tmp_path / "mixed.c"
-    path.write_text(MIXED)
-    for function, core, told in (("mixed", "zen5", 1), ("shifted", "zen5", 0), ("mixed", "zen4", 0)):
-        found = pk.trace_c(path, function, 2000, whole=True, core=pk.Microarchitecture.load(core))
-        schedule = DagScheduler(DagCore.load(core), record=False).run(found)
-        assert len([doubt for doubt in schedule.doubts if "six units" in doubt]) == told
+    path.write_text(LOOPS)
+    core = pk.Microarchitecture.load("zen5")
+    for function, cycles in (("mixed", 2.6), ("shifted", 6)):
+        found = pk.trace_c(path, function, 2000, whole=True, core=core)
+        schedule = DagScheduler(DagCore.load("zen5"), record=False).run(found)
+        assert schedule.cycles / 2000 == pytest.approx(cycles, rel=0.1)
+
+
+FULL = """
+long twice(const int *a, const int *x, long n) {
+  long s = 0;
+  for (long i = 0; i < n; i++) s += a[a[x[i]]];
+  return s;
+}
+void filter(const double *a, double *b, long n) {
+  for (long i = 2; i + 2 < n; i++)
+    b[i] = 0.1 * a[i - 2] + 0.2 * a[i - 1] + 0.4 * a[i] + 0.2 * a[i + 1] + 0.1 * a[i + 2];
+}
+double sum(const double *a, long n) {
+  double s = 0;
+  for (long i = 0; i < n; i++) s += a[i];
+  return s;
+}
+void scale(const double *a, double *b, long n) { for (long i = 0; i < n; i++) b[i] = a[i] / 3; }
+long divide(const long *a, const long *b, long n) {
+  long s = 0;
+  for (long i = 0; i < n; i++) s += a[i] / b[i];
+  return s;
+}
+int narrow(const int *a, const int *b, long n) {
+  int s = 0;
+  for (long i = 0; i < n; i++) s += a[i] / b[i];
+  return s;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "told"),
+    [
+        ("twice", "i4[2000], i4[2000], 2000", "accesses to memory per cycle"),
+        ("filter", "f8[2000], f8[2000], 2000", "floating-point operations per cycle"),
+        ("sum", "f8[2000], 2000", ""),
+        ("scale", "f8[2000], f8[2000], 2000", ""),
+        ("divide", "wide, ones, 2000", "64-bit integers decide"),
+        ("narrow", "i4[2000], ones, 2000", ""),
+    ],
+)
+def test_what_a_core_does_less_of_than_its_most_is_said(tmp_path, function, arguments, told):
+    path = tmp_path / "full.c"
+    path.write_text(FULL)
+    core = pk.Microarchitecture.load("zen5")
+    kind = np.int64 if "wide" in arguments else np.int32
+    large = (1 << 60) + np.arange(2000, dtype=np.int64)
+    given = {"wide": large, "ones": np.full(2000, 17, dtype=kind), "f8[2000]": np.ones(2000)}
+    given |= {"i4[2000]": np.arange(2000, dtype=np.int32), "2000": 2000}
+    kernel = pk.trace_c(
+        path,
+        function,
+        *(np.copy(given[word]) if "[" in word else given[word] for word in arguments.split(", ")),
+        whole=True,
+        core=core,
+    )
+    source = pk.predict_branches(machine_nodes(kernel, core, 10**6), core)
+    doubted = DagScheduler(DagCore.load("zen5"), record=False).run(source).doubts
+    assert [told in doubt for doubt in doubted] == [True] * bool(told)
 
 
 EVERY = """double every(const double *a, long n, long s) {

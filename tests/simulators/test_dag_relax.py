@@ -151,7 +151,7 @@ def test_integer_divisions_gain_by_the_divider(tmp_path, of, cycles, halved):
     """
     path = tmp_path / "divisions.ll"
     path.write_text(_DIVISIONS.format(of=of))
-    source = pk.open_dags(str(path), function="f", arguments="1000 3")["f"]
+    source = pk.trace_c(path, "f", 1000, 3, whole=True)
     found = pk.relax(source, pk.DagScheduler(pk.DagCore.load("zen4"), record=False))
     assert found.cycles == pytest.approx(1000 * cycles, rel=0.02)
     assert found.bottleneck == "integer divider"

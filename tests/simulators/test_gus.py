@@ -105,6 +105,33 @@ def test_a_value_through_memory_takes_the_store_forward_latency(core):
         assert taken == pytest.approx(1 if known else max(1, forward + 1), rel=0.001)
 
 
+_RENAMES = {  # which loads of a word just stored have its value at once: by the same name, another, with an index
+    "none": (False, False, False),
+    "same expression": (True, False, False),
+    "by base register": (True, True, False),
+    "by base register, also bytes": (True, True, False),
+    "learned": (True, True, True),
+    "learned by moves": (True, True, True),
+}
+
+
+@pytest.mark.parametrize("renaming", _RENAMES)
+def test_which_addresses_a_core_takes_for_the_same_word(renaming):
+    """A chain through memory takes the addition alone where the load is renamed, and else the forwarding, too."""
+    core = Microarchitecture.load("raptor_cove")
+    gus = Gus(
+        replace(
+            core,
+            features={**core.features, "memory_renaming": replace(core.features["memory_renaming"], value=renaming)},
+        )
+    )
+    forward, n = core.resource("store_forward_latency").value, 300
+    for load, renamed in zip(("rdi", "rsi", "rdi + rcx * 8"), _RENAMES[renaming], strict=True):
+        body = f"mov [rdi], rax\nmov rax, [{load}]\nadd rax, rbx"
+        once, twice = (gus.run(loop(body, k * n, lambda *_: 4096)).cycles for k in (1, 2))
+        assert (twice - once) / n == pytest.approx(1 if renamed else forward + 1, rel=0.01), load
+
+
 def chase(first: str, second: str, n: int = 4000) -> float:
     """Cycles a node of a shuffled list in L2 whose two words are read in this order."""
     order = np.random.default_rng(1).permutation(n)

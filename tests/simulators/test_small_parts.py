@@ -8,6 +8,7 @@ import perfkit as pk
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.schedule import DagScheduler
+from perfkit.simulators.gus import exact
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.threads import _Lines
 from perfkit.simulators.gus.timing import Static, without_lines
@@ -106,3 +107,53 @@ def test_a_counter_that_was_wrong_is_less_useful_and_one_that_was_right_is_more(
         wrong = bool(_predicted(p, 0, taken))
         told.append((wrong, int(p.counter[place]), int(p.useful[place])))
     assert told == [(False, 3, 3), (True, 2, 2), (True, 1, 1), (False, 2, 2)]
+
+
+# ------------------------------------------------------------------ taint sets (Algorithm 1) as bits
+
+
+@pytest.fixture
+def bits(monkeypatch):
+    """Return the module of the sets with its functions as Python runs them."""
+    for name in ("_empty", "_renew", "_add", "_set", "_both"):
+        monkeypatch.setattr(exact, name, getattr(exact, name).py_func)
+    return exact
+
+
+def members(sets, k, width):
+    """Return the instructions of a set, from its bits and the instruction it is up to date with."""
+    last = int(sets.stamp[k])
+    return {m for m in range(max(0, last - width + 1), last + 1) if int(sets.bits[k, m % width >> 6]) >> (m & 63) & 1}
+
+
+@pytest.mark.parametrize("width", [64, 128, 192])
+@pytest.mark.parametrize("longest", [3, 70, 400])
+def test_sets_of_the_last_instructions(bits, width, longest):
+    """Random steps, beside sets of Python that forget what is ``width`` instructions old."""
+    draw, found, wanted, stamp = (
+        np.random.default_rng(width + longest),
+        bits.sets(4, width),
+        [set() for _ in range(4)],
+        [-1] * 4,
+    )
+    n = 0
+    for _ in range(600):
+        n += int(draw.integers(1, longest))
+        k, q = (int(x) for x in draw.choice(4, 2, replace=False))
+        step = int(draw.integers(3))
+        if step == 0:
+            bits._renew(found, k, n)
+            bits._add(found, k, n)
+            wanted[k] |= {n}
+        elif step == 1:
+            bits._set(found, k, found, q, n)
+            wanted[k] = set(wanted[q])
+        else:
+            bits._both(found, k, found, q, n)
+            wanted[k] |= wanted[q]
+            stamp[q] = n
+        stamp[k] = n
+        wanted = [{m for m in each if m > n - width} for each in wanted]
+        assert found.stamp.tolist() == stamp
+        for i in (k, q) if step == 2 else (k,):
+            assert members(found, i, width) == wanted[i]

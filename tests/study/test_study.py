@@ -324,15 +324,17 @@ def test_columns_that_events_and_static_add_name_nothing_else(asked, name):
     Study("PK_REGION { }", {"N": [1]}, derive={f"{name}_ratio": "N"}, **asked)
 
 
-def test_what_differs_in_its_per_cent_alone_is_said_once():
+def test_what_differs_in_its_numbers_alone_is_said_once():
     """Four rows of whole programs had four such lines, "in 1 of 4 rows" each."""
     found = pk.datasets.load("studies/fma")
     table = found.table.copy()
     told = ["interrupts took up to 2.01%", "interrupts took up to 10.40%", "another", "interrupts took up to 1.37%"]
-    table["message"] = told + [""] * (len(table) - 4)
+    told += ["steps of 26 ticks, 42 cycles each", "steps of 26 ticks, 43 cycles each"]
+    table["message"] = told + [""] * (len(table) - len(told))
     said = pk.StudyRuns(table, found.raw, found.dimensions, found.metadata).told()
     ok = (table["status"] == "ok").sum()
-    assert said == [f"in 3 of {ok} rows interrupts took up to 10.40%", f"in 1 of {ok} rows another"]
+    assert said == [f"in 3 of {ok} rows interrupts took up to 10.40%", f"in 1 of {ok} rows another",
+                    f"in 2 of {ok} rows steps of 26 ticks, 43 cycles each"]  # fmt: skip
 
 
 def test_a_table_that_could_not_be_read_again_is_not_written(tmp_path):

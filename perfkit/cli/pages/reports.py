@@ -106,13 +106,15 @@ def _gus(kernel: str, function: str, arguments: str, core: str) -> answer.Answer
 def _roofline(what: str, function: str, arguments: str, core: str) -> answer.AnswerPage:
     from perfkit.collectors.dag.own_code import open_dags
     from perfkit.machine.core import Microarchitecture
+    from perfkit.simulators.dag.branches import predict_branches
     from perfkit.simulators.dag.core import DagCore
     from perfkit.simulators.dag.relax import relax
     from perfkit.simulators.dag.schedule import DagScheduler
 
     machine = Microarchitecture.load(core)
     dag = _only(open_dags(what, function=function, arguments=arguments, core=machine), "DAG")
-    dag = dag.in_memory() if hasattr(dag, "trace") else dag
+    if hasattr(dag, "trace"):
+        dag = (predict_branches(dag, machine) if dag.branch_slot >= 0 else dag).in_memory()
     scheduler = DagScheduler(DagCore.from_microarchitecture(machine))
     schedule = scheduler.run(dag)
     return answer.of_roofline(schedule.roofline(), relax(dag, scheduler, schedule))

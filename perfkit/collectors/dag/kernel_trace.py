@@ -147,7 +147,7 @@ class KernelTrace:
             found.update(f"{array.dtype.str}{array.shape}{array.strides}".encode())
             found.update(array.tobytes("A"))
         places = {work.ctypes.data for work, _ in self.arrays}
-        found.update(repr(_overlaps([work for work, _ in self.arrays])).encode())
+        found.update(repr(overlaps([work for work, _ in self.arrays])).encode())
         # The first two values of numba's convention are places as well.
         values = self.native[2 if self.status else 0 :]
         found.update(repr([value for value in values if value not in places]).encode())
@@ -241,7 +241,24 @@ def jit(text: str, keep: Sequence[str] = ()) -> Any:
     """Compile a module for this machine; loops stay as scalar as they came. Keep these functions, or all."""
     import llvmlite.binding as llvm
 
-    machine, module = _prepared(text)
+    machine, module = _lowered(text, keep)
+    _check_resolved(llvm, module)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine
+
+
+def library_object(text: str, keep: Sequence[str]) -> bytes:
+    """Compile a module as `jit` does, to an object file that can become a shared library."""
+    machine, module = _lowered(text, keep, reloc="pic", codemodel="small")
+    return bytes(machine.emit_object(module))
+
+
+def _lowered(text: str, keep: Sequence[str], **model: str) -> tuple[Any, Any]:
+    """Return a machine of a code model, and the module as it is compiled for it."""
+    import llvmlite.binding as llvm
+
+    machine, module = _prepared(text, **model)
     for function in module.functions if keep else ():
         if not function.is_declaration and function.name not in keep:
             function.linkage = "internal"  # goes, with what it calls, where nothing calls it
@@ -251,10 +268,7 @@ def jit(text: str, keep: Sequence[str] = ()) -> Any:
     passes = builder.getModulePassManager()
     passes.add_strip_dead_prototype_pass()
     passes.run(module, builder)
-    _check_resolved(llvm, module)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    return engine
+    return machine, module
 
 
 def _check_resolved(llvm: Any, module: Any) -> None:
@@ -298,13 +312,13 @@ def optimised(ir: str, vectorize: bool, level: int = 3) -> str:
     return str(module)
 
 
-def _prepared(text: str) -> tuple[Any, Any]:
+def _prepared(text: str, **model: str) -> tuple[Any, Any]:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()  # the clock of kernel_timing is inline assembly
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=3, cpu=llvm.get_host_cpu_name())
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=3, cpu=llvm.get_host_cpu_name(), **model)
     try:
         module = llvm.parse_assembly(text)
     except RuntimeError as error:
@@ -357,7 +371,7 @@ def _placed(
     return work, array.copy(order="K")
 
 
-def _overlaps(arrays: Sequence[npt.NDArray[Any]]) -> list[tuple[int, int, int]]:
+def overlaps(arrays: Sequence[npt.NDArray[Any]]) -> list[tuple[int, int, int]]:
     """Return which arrays share memory, and how far the second lies behind the first."""
     return [
         (i, k, b.ctypes.data - a.ctypes.data)

@@ -8,14 +8,16 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import SettingError
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 
 if TYPE_CHECKING:
+    from perfkit.collectors.dag.kernel_trace import KernelTrace
     from perfkit.dag.program import NodeSource
     from perfkit.machine.core import Microarchitecture
     from perfkit.trace.trace import Trace
@@ -61,7 +63,8 @@ def open_dags(
     core
         Take latencies of what is no node type of its own (divisions of integers, conversions) from this core's table.
     limit
-        Of a program: record at most this many instructions (of the function and what it calls).
+        Record at most this many instructions (of the function and what it calls); of C, C++ and Python functions that
+        execute more, and where `whole` is off, the nodes are those of LLVM's IR, not of the machine code.
 
     Raises
     ------
@@ -146,13 +149,13 @@ def _opened(
         return {source.name: source}
     if kind == "source":
         built = f" {build}" if build else ""
-        traced = [_from_c(what, name, arguments, build, whole, core) for name in functions or [""]]
+        traced = [_from_c(what, name, arguments, build, whole, core, limit) for name in functions or [""]]
         return {f"{each.name.partition('(')[0]}{suffix}{built}": each for each in traced}
     if build:
         raise SettingError(f"{what} is no C or C++ source, which builds ({build}) are made of: name the built programs")
     if kind == "function":
         module, _, name = what.rpartition(":")
-        return {f"{name}{suffix}": _from_python(module, name, arguments, whole, core)}
+        return {f"{name}{suffix}": _from_python(module, name, arguments, whole, core, limit)}
     if kind == "program":
         return {f"{n}{suffix}": _of(_recorded(what, n, arguments, limit), whole, core) for n in _named(what, functions)}
     from perfkit.collectors.open_traces import open_traces
@@ -174,18 +177,22 @@ def _named(what: str, functions: list[str]) -> list[str]:
 
 
 def _from_c(
-    path: str, function: str, arguments: list[str], build: str, whole: bool, core: Microarchitecture | None
+    path: str, function: str, arguments: list[str], build: str, whole: bool, core: Microarchitecture | None, limit: int
 ) -> NodeSource:
     from perfkit.collectors.dag.clang_kernel import FLAGS, trace_c
     from perfkit.collectors.open_traces import kernel_arguments
 
     flags = tuple(build.split()) or FLAGS
-    traced = trace_c(Path(path), function, *kernel_arguments(arguments), flags=flags, whole=whole, core=core)
-    return replace(traced, name=f"{traced.name} {build}") if build else traced
+
+    def make() -> KernelTrace:
+        traced = trace_c(Path(path), function, *kernel_arguments(arguments), flags=flags, whole=whole, core=core)
+        return replace(traced, name=f"{traced.name} {build}") if build else traced
+
+    return _compiled(make, whole, core, limit)
 
 
 def _from_python(
-    module: str, function: str, arguments: list[str], whole: bool, core: Microarchitecture | None
+    module: str, function: str, arguments: list[str], whole: bool, core: Microarchitecture | None, limit: int
 ) -> NodeSource:
     from perfkit.collectors.dag.numba_kernel import trace_numba
     from perfkit.collectors.open_traces import kernel_arguments
@@ -193,7 +200,35 @@ def _from_python(
     loaded = _module(module)
     if not callable(getattr(loaded, function, None)):
         raise SettingError(f"{module} has no function {function!r}")
-    return trace_numba(getattr(loaded, function), *kernel_arguments(arguments), whole=whole, core=core)
+    called = getattr(loaded, function)
+    return _compiled(
+        lambda: trace_numba(called, *kernel_arguments(arguments), whole=whole, core=core), whole, core, limit
+    )
+
+
+def _compiled(make: Callable[[], KernelTrace], whole: bool, core: Microarchitecture | None, limit: int) -> NodeSource:
+    """Return the nodes of a kernel's machine code where the whole kernel is wanted, and where it can be recorded."""
+    from perfkit.collectors.dag.machine_code import machine_nodes
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        kernel = make()
+    why = ""
+    if whole:
+        try:
+            return machine_nodes(kernel, core, limit)
+        except UnavailableError as error:
+            why = str(error)
+    for each in said:
+        warnings.warn(each.message, stacklevel=2)
+    if why:
+        warnings.warn(
+            f"{kernel.name} is scheduled by its LLVM IR, not by its machine code ({why}): jumps that LLVM makes of "
+            "choices, and chains that it shortens, are not in it",
+            PerfkitWarning,
+            stacklevel=2,
+        )
+    return kernel
 
 
 def _module(name: str) -> Any:

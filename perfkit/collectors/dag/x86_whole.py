@@ -12,9 +12,9 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from perfkit.collectors.dag.ir_costs import scaled_index, two_flags
+from perfkit.collectors.dag.ir_costs import Division, IrCosts, scaled_index, two_flags
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
-from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS
+from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS, WIDE_DIVISIONS
 from perfkit.dag.program import (
     ADD,
     BRANCH,
@@ -53,7 +53,6 @@ _FUSES = re.compile(r"^(?:CMP|TEST|ADD|SUB|AND|INC|DEC)$")
 _VECTOR = re.compile(r"[XYZ]MM\d+$")
 _TWO_FLAGS = re.compile(r"^CMOV(?:L|LE|G|GE|A|BE)$")
 _DIVIDES = re.compile(r"^I?DIV$")
-_DIVISION = 7  # cycles that a division keeps the divider, where no core's table says: 6 to 10 since Ice Lake and Zen 3
 _STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
 _WIDTHS = ("EVEX_VADDPD_ZMM_K1Z_ZMM_ZMMM512B64_ER", "VEX_VADDPD_YMM_YMM_YMMM256")
 _STACK_POINTER = "RSP"
@@ -63,7 +62,6 @@ _RENAMED = re.compile(r"^(?:MOV|POP|CMOV\w+)$")  # whose loads a core renames th
 # Cycles of integer work beyond one, where no core's table says more: as in the LLVM front end.
 _SLOW = (
     (re.compile(r"^I?MUL"), 2),
-    (re.compile(r"^I?DIV"), 13),
     (re.compile(r"^V?CVT"), 3),
     (re.compile(r"^V?PMUL|^V?PMADD"), 4),
     (re.compile(r"^V?PERM|^V?EXTRACT|^V?INSERT|^V?BROADCAST|^V?PBROADCAST"), 2),
@@ -93,6 +91,7 @@ class WholeReader:
         self.slots = 0
         self.early: dict[int, int] = {}  # of a delayed sum its slot before the delay
         self.tables: Any = None
+        self.costs = IrCosts.of(core)
         self.usual: dict[int, int] = {}
         self.forwards = bool(core is not None and core.features.get("add_forwarding"))
         self.scaled = 0 if core is None else scaled_index(core)
@@ -111,7 +110,7 @@ class WholeReader:
 
     def counts(self, runs: Any) -> dict[str, str]:
         """Return how often instructions were executed that the DAG knows too little of (`perfkit.dag.doubts`)."""
-        found = dict.fromkeys((CALLS, STRINGS, SPLIT, GATHERS), 0)
+        found = dict.fromkeys((CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS), 0)
         repeats = {i for i, one in enumerate(self.instructions) if one.has_rep_prefix or one.has_repne_prefix}
         for k, times in enumerate(runs.tolist()):
             for i in range(int(self.code.block_start[k]), int(self.code.block_start[k + 1])):
@@ -119,6 +118,7 @@ class WholeReader:
                 found[CALLS] += times * (one.flow_control == self.iced.FlowControl.RETURN)
                 found[STRINGS] += times * (i in repeats and self.names[one.mnemonic].startswith(_STRINGS))
                 found[GATHERS] += times * ("GATHER" in self.names[one.mnemonic])
+                found[WIDE_DIVISIONS] += times * bool(self.divides(i) and "RM64" in form_name(one))
                 found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
         return {name: str(count) for name, count in found.items()}
 
@@ -284,23 +284,29 @@ class WholeReader:
         return value if code == BRANCH else self.delayed(value, i, code, block)
 
     def longer(self, i: int) -> int:
-        """Return what an instruction keeps the divider longer than a scalar division, in parts of that one's time."""
+        """Return what an instruction keeps the divider longer than a division of doubles, in parts of that one's time.
+
+        Less than nothing for a shorter one, of single precision.
+        """
         if self.tables is None:
             return SQUARE_ROOT if "SQRT" in self.names[self.instructions[i].mnemonic] else 0
         core = self.tables.core
         usual = self.tables.form(_USUAL[DIVIDE]).inverse_throughput(core)
         own = self.tables.form(form_name(self.instructions[i])).inverse_throughput(core)
-        return max(0, round(DIVISION * (own / usual - 1))) if usual and not math.isnan(own) else 0
+        return round(DIVISION * (own / usual - 1)) if usual and not math.isnan(own) else 0
 
     def divides(self, i: int) -> int:
         """Return for how many cycles an instruction keeps the integer divider, which is not pipelined (0: none)."""
-        name = self.names[self.instructions[i].mnemonic]
-        if not _DIVIDES.match(name):
-            return 0
-        if self.tables is None:
-            return _DIVISION
-        own = self.tables.form(form_name(self.instructions[i])).inverse_throughput(self.tables.core)
-        return max(1, round(own))
+        return self.division(i).busy if _DIVIDES.match(self.names[self.instructions[i].mnemonic]) else 0
+
+    def division(self, i: int) -> Division:
+        """Return what a division of integers takes, by the size of its operand.
+
+        Tables of operands in memory have other figures for the same divider (Zen 5: 12 cycles, not 6; Skylake: 4).
+        """
+        form = form_name(self.instructions[i])
+        bits = re.search(r"RM(\d+)", form)
+        return self.costs.division("sdiv" if form.startswith("I") else "udiv", f"i{bits[1]}" if bits else "i64")
 
     def divided(self, i: int, busy: int, sources: list[int], block: X86Block) -> int:
         """Add a division of integers, which takes the divider."""
@@ -336,6 +342,8 @@ class WholeReader:
     def delay(self, i: int, code: int) -> int:
         """Return the cycles that an instruction takes beyond its type's latency."""
         instruction = self.instructions[i]
+        if _DIVIDES.match(self.names[instruction.mnemonic]):
+            return self.division(i).latency - 1
         if self.tables is None:
             if code != INTEGER:
                 return 0

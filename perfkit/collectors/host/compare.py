@@ -38,6 +38,7 @@ from perfkit.collectors.host.measuring import (
     started,
 )
 from perfkit.collectors.host.true_cycles import ALONE
+from perfkit.collectors.tracer.demangle import demangled
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def compare(
         quiet=quiet,
         calls=int(calls.max()),
         apart=apart,
-        alone=_alone(alone),
+        alone=_alone(alone, table),
         called=(_call(a, arguments), _call(b, arguments)),
         host=processor_name(),
         date=now(),
@@ -203,8 +204,18 @@ def _calls(cycles: NDArray[np.float64]) -> list[int]:
     return [calls_per_sample(shorter if each <= _ALIKE * shorter else float(each)) for each in cycles]
 
 
-def _alone(table: "pd.DataFrame") -> tuple[float, float] | None:
-    return (float(table["cycles_a"].median()), float(table["cycles_b"].median())) if len(table) else None
+def _alone(alone: "pd.DataFrame", table: "pd.DataFrame") -> tuple[float, float] | None:
+    """Return the cycles of a call alone, of a and of b, from those in a row and by how much it takes longer.
+
+    Within each process: where processes differ by more than the overlap, medians of each would be of other processes.
+    """
+    both = alone.merge(table, on="process", suffixes=("", "_in_row")) if len(alone) else alone
+    if not len(both):
+        return None
+    longer = [float((both[name] / both[f"{name}_in_row"]).median()) for name in ("cycles_a", "cycles_b")]
+    a = float(np.exp(np.log(table["cycles_a"]).mean()))
+    b = a * float(np.exp(np.log(table["ratio"]).mean()))
+    return a * longer[0], b * longer[1]
 
 
 def by_process(
@@ -298,7 +309,12 @@ def _build(kernel: "Kernel") -> str:
 
 def _call(kernel: "Kernel", arguments: tuple[Any, ...]) -> str:
     """Return a call as text, arrays by type and size, as on a command line."""
-    return f"{kernel.function}({', '.join(map(_argument, arguments))})"
+    return f"{_function(kernel)}({', '.join(map(_argument, arguments))})"
+
+
+def _function(kernel: "Kernel") -> str:
+    """Return a kernel's function as its source names it."""
+    return demangled([kernel.function]).get(kernel.function, kernel.function).partition("(")[0]
 
 
 def _argument(value: Any) -> str:
@@ -315,7 +331,7 @@ def _names(a: "Kernel", b: "Kernel") -> tuple[str, str]:
         depth = next(n for n in range(1, 1 + max(map(len, parts))) if parts[0][-n:] != parts[1][-n:])
         names = ["/".join(each[-depth:]) for each in parts]
     if (names[0] == names[1] or a.name == b.name) and a.function != b.function:
-        names = [f"{name}:{kernel.function}" for name, kernel in zip(names, (a, b), strict=True)]
+        names = [f"{name}:{_function(kernel)}" for name, kernel in zip(names, (a, b), strict=True)]
     return (names[0], names[1]) if names[0] != names[1] else (f"{names[0]} (A)", f"{names[1]} (B)")
 
 

@@ -210,6 +210,7 @@ class KernelComparison(Tabled):
             f"{self.cycles[0]:,.1f} cycles per call{self._range('cycles_a')}",
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
+        verdict += ", calls in a row, which overlap" if self._overlaps else ""
         lines = [
             f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured).",
             f"{a}: {took[0]}; {b}: {took[1]}.",
@@ -225,15 +226,12 @@ class KernelComparison(Tabled):
             same = self.called[0] == self.called[1]
             each = self.called[0] if same else f"{self.called[0]} of {a}, {self.called[1]} of {b}"
             lines.append(f"Called: {each}.")
-        if self.alone is not None and any(
-            one - cycles > max(FENCE, self._overlap_told * cycles)
-            for one, cycles in zip(self.alone, self.cycles, strict=True)
-        ):
+        if self.alone is not None and self._overlaps:
             one, other = self.alone
             lines.append(
                 f"Calls overlap, so this is throughput: a call alone takes some {one:,.0f} and {other:,.0f} cycles "
-                f"({_change(other / one - 1, 1)}; from {ALONE} rounds per process, give or take {FENCE} cycles); "
-                "--apart (apart=True) compares those."
+                f"({_change(other / one - 1, 1)}; from {ALONE} rounds per process, give or take {FENCE} cycles), and "
+                "the effect on it may be another: --apart (apart=True) compares those."
             )
         if self.apart and min(self.cycles) < 20 * FENCE:
             lines.append(f"What keeps the calls apart is subtracted, give or take {FENCE} cycles.")
@@ -247,6 +245,14 @@ class KernelComparison(Tabled):
                 "disturbed some of them. Compare again before you rely on its size."
             )
         return "\n".join(lines)
+
+    @property
+    def _overlaps(self) -> bool:
+        """Whether a call alone takes so much longer that the effect on it may be another."""
+        return self.alone is not None and any(
+            one - cycles > max(FENCE, self._overlap_told * cycles)
+            for one, cycles in zip(self.alone, self.cycles, strict=True)
+        )
 
     @property
     def _overlap_told(self) -> float:

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import re
 import select
 import signal
 import subprocess
@@ -31,6 +32,8 @@ _STARTS_WITHIN = 20  # seconds
 # How a kernel may end that got no memory: it used what it did not get, or gave up.
 _STARVED = ("SIGSEGV", "SIGBUS", "SIGABRT")
 # What may have led to a crash, by its signal.
+_LIBRARY = re.compile(r"^\S+\.so: ")  # what the loader's messages begin with
+_SANITIZER = re.compile(rb"lib(?:a|hwa|l|t|ub)san\.so")
 _HINTS = {
     "SIGXFSZ": "it wrote a file larger than the study's `limits` allow",
     "SIGSEGV": "an access outside of its memory",
@@ -331,7 +334,7 @@ class MeasuringProcess:
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
                 elif words[0] == "error":
-                    raise KernelError(line[6:])
+                    raise KernelError(_LIBRARY.sub("the kernel cannot be loaded: ", line[6:]))
                 else:
                     raise ValueError
             except (ValueError, IndexError):
@@ -367,7 +370,13 @@ class MeasuringProcess:
             if name in _STARVED and self._limits.memory:
                 hints.append(f"or memory that the study's `limits` did not give it: {self._limits.memory:,} bytes")
             return f"the kernel crashed: {name}" + (f" ({'; '.join(hints)})" if hints else "")
-        return f"the kernel ended the measuring process with exit status {status}"
+        sanitizer = _sanitizer(self._folder / self._last)
+        return f"the kernel ended the measuring process with exit status {status}" + (
+            f": it needs {sanitizer}, which has to be loaded before all else. Leave -fsanitize out of a study's flags; "
+            "compile a program with it, and run that, to find faults"
+            if sanitizer
+            else ""
+        )
 
     def close(self) -> None:
         """End the process and everything that it started."""
@@ -396,6 +405,15 @@ def event_numbers(name: str) -> tuple[int, int]:
     from perfkit.names import did_you_mean
 
     raise SettingError(f"unknown event {name!r}; {did_you_mean(name, EVENTS)}; or a raw code such as r01c2")
+
+
+def _sanitizer(library: Path) -> str:
+    """Return the name of the sanitizer's library that a shared library needs; "" where it needs none."""
+    try:
+        found = _SANITIZER.search(library.read_bytes())
+    except OSError:
+        return ""
+    return found[0].decode() if found else ""
 
 
 def _too_long(runs: int, repetitions: int, time_limit: float) -> str:

@@ -227,6 +227,7 @@ class AnalysisResult(Summarised):
         drawn("studies:save_pictures", self, folder=folder)
         about = {"format": _FORMAT, "rows_read": self.rows_read, "settings": self.settings.model_dump(mode="json")}
         about["parts"] = [name for name in _PARTS if getattr(self, name) is not None]
+        about["attributes"] = dict(self.table.attrs)  # before its version 18, pyarrow does not keep them
         table = pa.Table.from_pandas(self.table)
         metadata = {**(table.schema.metadata or {}), b"perfkit": json.dumps(about).encode()}
         with replaced(folder / _TABLE) as temporary:  # last: it says what else is there
@@ -261,7 +262,9 @@ class AnalysisResult(Summarised):
         settings = Analysis(**about["settings"])
         files = [folder / f"classifier-{number}.json" for number in range(1, len(settings.classifiers) + 1)]
         parts["classifications"] = tuple(Classification.load(file) for file in files)
-        return cls(table=table.to_pandas(), rows_read=about["rows_read"], settings=settings, **parts)
+        frame = table.to_pandas()
+        frame.attrs |= about.get("attributes", {})
+        return cls(table=frame, rows_read=about["rows_read"], settings=settings, **parts)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the first of tree, regression, importance and categories that there is; `pictures` draws all.
@@ -485,7 +488,7 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
 def _csv(path: Path) -> pd.DataFrame:
     with reading(path, "a CSV table"):
         frame = pd.read_csv(path)
-    kinds = set(frame["kind"]) if "kind" in frame else set()
+    kinds = set(frame["kind"]) - {"predicted"} if "kind" in frame else set()  # rows without figures
     if len(kinds) == 1 and kinds <= set(get_args(Kind)):  # as `perfkit study` writes it
         frame.attrs["kind"] = kinds.pop()
     return frame

@@ -111,15 +111,15 @@ class Categories(Plain):
         total = max(sum(self.counts), 1)
         return pd.DataFrame(
             {
-                "category": range(len(self)),
                 "label": self.labels,
                 "from": low,
                 "to": high,
                 "centroid": self.centroids,
                 "count": self.counts,
                 "share": [n / total for n in self.counts],
-            }
-        ).set_index("category")
+            },
+            index=pd.RangeIndex(len(self), name="category"),
+        )
 
     def summary(self) -> str:
         """Say how many categories the target falls into, and where."""

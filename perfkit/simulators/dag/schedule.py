@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.dag.doubts import (
+    ACCESSED,
+    ACCESSES,
+    COMPUTED,
     CROWDED,
     CROWDED_UNKNOWN,
     EXTERNAL,
-    FULL,
+    FETCH,
+    FETCHED,
+    FLOATS,
     MISSED,
     NARROW,
     SHARED,
@@ -26,14 +31,14 @@ from perfkit.dag.doubts import (
     bound_by,
     doubts,
     full_early,
-    full_units,
+    nearly_full,
 )
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
-from perfkit.simulators.dag.core import DagCore, parameter_names
-from perfkit.simulators.dag.measures import Schedule
+from perfkit.simulators.dag.core import MEMORY, DagCore, parameter_names
+from perfkit.simulators.dag.measures import PORTS, Schedule
 from perfkit.simulators.dag.reuse import (
     AHEAD,
     PAGE,
@@ -170,7 +175,11 @@ class DagScheduler:
             facts[SHARED] = str(
                 bound_by(found.n_nodes("L3"), found.cycles, found.n_nodes("L3") and 1 / found.peak("L3"))
             )
-        facts[FULL] = str(full_units(found.n_nodes("I"), found.cycles, core.throughput("I")))
+        facts[FETCHED] = str(nearly_full(found.instructions, found.cycles, core.fetch, *FETCH))
+        accesses = sum(map(found.n_nodes, MEMORY))
+        facts[ACCESSED] = str(nearly_full(accesses, found.cycles, core.agus, *ACCESSES))
+        pipes = 0 if core.fp_ports else core.throughput("A") + core.throughput("M")
+        facts[COMPUTED] = str(nearly_full(sum(map(found.n_nodes, PORTS)), found.cycles, pipes, *FLOATS))
         each = core.misprediction_penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
         return replace(found, doubts=doubts(facts, found.instructions, found.cycles, *each))
 

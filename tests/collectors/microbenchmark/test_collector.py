@@ -219,6 +219,16 @@ def test_a_crash_is_explained_by_what_was_run():
     assert "limits" not in told
 
 
+def test_a_kernel_that_cannot_be_loaded_says_why():
+    """A sanitizer's library has to come first: "exit status 1", of harmless kernels; and the name of a passing file."""
+    asan = Study("PK_REGION { PK_KEEP_MEMORY(); }", flags=["-fsanitize=address"], policy=QUICK)
+    message = Microbenchmark(jobs=1).collect(asan).table["message"].iloc[0]
+    assert "it needs libasan.so, which has to be loaded before all else. Leave -fsanitize out" in message
+    missing = Study(assembly={"instructions": ["jmp nowhere"]}, policy=QUICK)
+    message = Microbenchmark(jobs=1).collect(missing).table["message"].iloc[0]
+    assert message == "the kernel cannot be loaded: undefined symbol: nowhere"
+
+
 def test_a_variant_that_does_not_compile_shows_the_compilers_message():
     kernel = "PK_REGION {\n#if N == 3\n    int x = undeclared_name;\n#endif\n    PK_KEEP(step);\n}"
     runs = Microbenchmark().collect(Study(kernel, {"N": list(range(8))}, policy=QUICK))

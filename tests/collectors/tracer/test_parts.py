@@ -7,7 +7,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from iced_x86 import Code, Decoder, InstructionInfoFactory, OpAccess, Register, RflagsBits
+from iced_x86 import (
+    Code,
+    Decoder,
+    Encoder,
+    EncodingKind,
+    InstructionInfoFactory,
+    MemorySizeInfo,
+    OpAccess,
+    Register,
+    RflagsBits,
+)
 
 from perfkit.collectors.tracer import child as child_module
 from perfkit.collectors.tracer import clone, timed_child
@@ -115,3 +125,19 @@ def test_an_executable_gets_thread_local_memory_behind_all_it_maps():
     assert _headers(made)[3][5:] == (len(image), 40, 16)
     assert made[0x1000:].rstrip(b"\0") == image
     assert _headers(made)[:2] == _headers(data)[:2]
+
+
+@pytest.mark.parametrize(("first", "bits"), [("XMM", 128), ("YMM", 256), ("ZMM", 512)])
+@pytest.mark.parametrize("number", [0, 7, 15, 16, 31])
+def test_a_vector_is_kept_whole_in_the_context_page(first, bits, number):
+    """All its bytes, and by an instruction that its number fits in: those from 16 on are of AVX-512."""
+    emitter = Emitter(0x10000)
+    emitter._spill_vector(getattr(Register, f"{first}{number}"), 64)
+    (store,) = emitter.out
+    encoder = Encoder(64)
+    encoder.encode(store, 0x1000)
+    (read,) = Decoder(64, encoder.take_buffer())
+    assert MemorySizeInfo(read.memory_size).size * 8 == bits
+    assert read.op_register(1) == getattr(Register, f"{first}{number}")
+    wide = number > 15 or bits == 512
+    assert (read.encoding == EncodingKind.EVEX) is wide

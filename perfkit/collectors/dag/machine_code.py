@@ -1,0 +1,156 @@
+"""The machine code of a kernel, recorded: the nodes of a C, C++ or Python function are those that the core executes.
+
+LLVM IR does not tell what becomes of it: of a choice a jump, which is predicted, or a move, which waits; of a sum that
+each turn of a loop continues another order, and so a shorter chain; of a sum with a carry one instruction. What is
+timed beside a schedule is this code, too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfkit.collectors.dag.kernel_trace import KernelTrace, library_object, overlaps
+from perfkit.dag.doubts import UNSEEN_CALLS
+from perfkit.errors import DataError, UnavailableError
+
+if TYPE_CHECKING:
+    from perfkit.collectors.dag.x86_dag import TraceSource
+    from perfkit.dag.graph import Dag
+    from perfkit.dag.program import BlockProgram, Consumer
+    from perfkit.machine.core import Microarchitecture
+    from perfkit.trace.trace import Trace
+
+_LINKERS = ("ld", "gcc", "cc", "clang")
+_ROOM = 64  # numbers that numba's convention may return
+
+
+@dataclass(frozen=True, eq=False)
+class MachineNodes:
+    """The nodes of a kernel's machine code: a source as that of a program, which can be timed as well.
+
+    Parameters
+    ----------
+    source
+        What was recorded.
+    kernel
+        The kernel.
+    """
+
+    source: TraceSource
+    kernel: KernelTrace
+
+    @property
+    def name(self) -> str:
+        """The kernel's name and sizes."""
+        return self.kernel.name
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded."""
+        return self.source.trace
+
+    @property
+    def program(self) -> BlockProgram:
+        """The static tables of its blocks."""
+        return self.source.program
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Compiler and flags, and what of the code the nodes lack."""
+        told = {name: text for name, text in self.kernel.facts.items() if name != UNSEEN_CALLS}
+        return {**self.source.facts, **told}
+
+    @property
+    def branch_slot(self) -> int:
+        """The slot that holds the last branch's result."""
+        return self.source.branch_slot
+
+    def replay(self, consume: Consumer) -> None:
+        """Hand the executed blocks to `consume`."""
+        self.source.replay(consume)
+
+    def in_memory(self) -> Dag:
+        """Return the nodes in memory."""
+        return self.dag()
+
+    def dag(self) -> Dag:
+        """Keep all nodes in memory as a `Dag`."""
+        return self.source.dag()
+
+    def seconds(self, calls: int = 1, warm: bool = True) -> float:
+        """Return the processor time of one call without recording: `KernelTrace.seconds`."""
+        return self.kernel.seconds(calls, warm)
+
+
+def machine_nodes(kernel: KernelTrace, core: Microarchitecture | None, limit: int) -> MachineNodes:
+    """Record the machine code of a kernel.
+
+    Parameters
+    ----------
+    kernel
+        The kernel.
+    core
+        Whose table gives the latencies.
+    limit
+        The most instructions: of a longer run the nodes would be a part.
+
+    Raises
+    ------
+    UnavailableError
+        The code cannot be recorded, or not all of it; the message says why, without the kernel's name.
+    DataError
+        The kernel ends the process or raises an exception.
+    """
+    from perfkit.collectors.dag.x86_dag import trace_source
+    from perfkit.collectors.kernels import library_kernel
+    from perfkit.collectors.tracer.tracer import Tracer
+
+    arguments = list(_arguments(kernel))
+    kernel.run()
+    with tempfile.TemporaryDirectory() as folder:
+        library = _linked(library_object(kernel.code.plain, (kernel.code.entry,)), Path(folder))
+        try:
+            compiled = library_kernel(library, kernel.code.entry)
+            trace = Tracer(limit=limit, callees=True, backend="cloner").run_kernel(compiled, *arguments)
+        except DataError as error:
+            raise UnavailableError(str(error)) from error
+    if not trace.provenance.complete:
+        raise UnavailableError(f"recording it ended before its end ({trace.provenance.stopped})")
+    return MachineNodes(trace_source(trace, whole=True, core=core), kernel)
+
+
+def _linked(made: bytes, folder: Path) -> Path:
+    """Make a shared library of an object file."""
+    linker = next((program for program in map(shutil.which, _LINKERS) if program), None)
+    if linker is None:
+        raise UnavailableError("no linker was found: install one (apt-get install binutils)")
+    (folder / "kernel.o").write_bytes(made)
+    command = [linker, "-shared", "-o", str(folder / "kernel.so"), str(folder / "kernel.o")]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise UnavailableError(f"{Path(linker).name} refuses its code: {done.stderr.strip()[:300]}")
+    return folder / "kernel.so"
+
+
+def _arguments(kernel: KernelTrace) -> Iterator[Any]:
+    """Yield what the kernel is called with in a process of its own: arrays for addresses."""
+    arrays = {work.ctypes.data: original for work, original in kernel.arrays}
+    if overlaps([work for work, _ in kernel.arrays]) or len(arrays) < len(kernel.arrays):
+        raise UnavailableError("its arrays share memory")
+    for place, (value, kind) in enumerate(zip(kernel.native, kernel.code.parameters, strict=True)):
+        if kernel.status and place < 2:  # numba's convention: where the result goes, and an exception
+            yield np.zeros(_ROOM, dtype=np.int64)
+        elif kind in ("ptr", "i64") and isinstance(value, int) and value in arrays:
+            yield arrays[value].ravel("K")  # as it lies in memory
+        elif kind == "ptr" and value:
+            raise UnavailableError("one of its arguments is an address")
+        else:
+            yield np.float32(value) if kind == "float" else 0 if value is None else value
