@@ -68,31 +68,34 @@ def gate(
     Example: perfkit gate gates.toml -o comment.md
     """
     from perfkit.cli.progress import stages
-    from perfkit.diagnosis.gate import BASELINES, check_gate, measured_twice, read_baselines
 
-    given = {"core": core, "instruction_set": instruction_set, "at_most": at_most}
-    given = {name: value for name, value in given.items() if value not in ("", None)}
-    path, called = Path(what), options.called_with(words, arguments)
-    if as_json:
-        options.has_no_effect(ctx, "with --json", "markdown")
-    if update:
-        options.has_no_effect(ctx, "with --update, which compares nothing", "markdown", "output", "at_most")
-    several = path.suffix in _FILES
-    if several:
-        options.has_no_effect(ctx, f"here: {_SAYS}", "function", "flags", "warm", "skip", "repeat", "limit")
-        if called:
-            raise SettingError(f"arguments ({' '.join(called)}) have no effect here: {_SAYS}")
-        gates = _read(path, given)
-    baselines = baseline or (path.parent if several else Path()) / BASELINES
-    entries = read_baselines(baselines)
-    if update:
-        options.check_writable(baselines)
-    if not several:
-        given |= {"flags": flags, "cold": warm is False, "limit": limit, "skip": skip, "repeat": repeat}
-        gates = _one(what, function, called, given, baselines.absolute().parent, entries)
-    with stages() as say:
+    with stages("starting") as say:  # what is imported next takes seconds on a slow disk
+        from perfkit.diagnosis.gate import BASELINES, check_gate, measured_twice, read_baselines
+
+        given = {"core": core, "instruction_set": instruction_set, "at_most": at_most}
+        given = {name: value for name, value in given.items() if value not in ("", None)}
+        path, called = Path(what), options.called_with(words, arguments)
+        if as_json:
+            options.has_no_effect(ctx, "with --json", "markdown")
+        if update:
+            options.has_no_effect(ctx, "with --update, which compares nothing", "markdown", "output", "at_most")
+        several = path.suffix in _FILES
+        if several:
+            options.has_no_effect(ctx, f"here: {_SAYS}", "function", "flags", "warm", "skip", "repeat", "limit")
+            if called:
+                raise SettingError(f"arguments ({' '.join(called)}) have no effect here: {_SAYS}")
+            gates = _read(path, given)
+        baselines = baseline or (path.parent if several else Path()) / BASELINES
+        entries = read_baselines(baselines)
+        if update:
+            options.check_writable(baselines)
+        if not several:
+            given |= {"flags": flags, "cold": warm is False, "limit": limit, "skip": skip, "repeat": repeat}
+            gates = _one(what, function, called, given, baselines.absolute().parent, entries)
         if update:
             found, errors = _each(gates, say, lambda _, each: measured_twice(each), "recording twice and simulating")
+            say("writing the baselines")
+            made = _written(found, baselines)
         else:
             found, errors = _each(
                 gates, say, lambda name, each: check_gate(name, each, baselines), "recording and simulating"
@@ -101,7 +104,7 @@ def gate(
         for error in errors.values():
             raise error
     if update:
-        _keep(found, errors, baselines, as_json, entries)
+        _tell_kept(found, made, errors, baselines, as_json, entries)
     else:
         verdicts = {name: _unmeasured(name, error, entries) for name, error in errors.items()}
         _tell([{**found, **verdicts}[name] for name in gates], markdown, as_json, output)
@@ -133,19 +136,27 @@ def _unmeasured(name: str, error: Exception, entries: Mapping[str, Any]) -> "Gat
     return GateVerdict(name, False, "error", str(error), 0.0, before)
 
 
-def _keep(
+def _written(found: Mapping[str, Any], baselines: Path) -> dict[str, dict[str, Any]]:
+    """Write the baselines of what could be measured, and return them."""
+    from perfkit.diagnosis.gate import update_baselines
+
+    entries = {name: reading.entry() for name, reading in found.items()}
+    if found:
+        update_baselines(entries, baselines)
+    return entries
+
+
+def _tell_kept(
     found: Mapping[str, Any],
+    entries: Mapping[str, Mapping[str, Any]],
     errors: Mapping[str, Exception],
     baselines: Path,
     as_json: bool,
     before: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Write the baselines of what could be measured, and say what could not, and what was of something else before."""
-    from perfkit.diagnosis.gate import other_settings, update_baselines
+    """Say of what baselines were written, what could not be measured, and what was of something else before."""
+    from perfkit.diagnosis.gate import other_settings
 
-    entries = {name: reading.entry() for name, reading in found.items()}
-    if found:
-        update_baselines(entries, baselines)
     others = {name: other_settings(before[name], entry) for name, entry in entries.items() if name in before}
     others = {name: changed for name, changed in others.items() if changed}
     failed = {name: str(error) for name, error in errors.items()}
