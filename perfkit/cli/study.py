@@ -201,7 +201,7 @@ def write_table(runs: "StudyRuns", output: Path) -> None:
     if output.suffix == ".csv":
         with replaced(output) as temporary:
             table = runs.table.reset_index()
-            kinds = table["status"].where(table["status"] == "predicted", runs.kind) if len(table) else runs.kind
+            kinds = table["status"].where(table["status"] != "ok", runs.kind) if len(table) else runs.kind
             table.assign(kind=kinds).to_csv(temporary, index=False)
     else:
         runs.save(output)

@@ -151,14 +151,18 @@ class StudyRuns(Summarised):
         messages = self.ok["message"].fillna("")
         messages = messages[messages != ""]
         alike = messages.groupby(messages.str.replace(_NUMBER, "0", regex=True), sort=False)
-        return [f"in {len(rows)} of {len(self.ok)} rows {max(rows, key=_numbers)}" for _, rows in alike]
+        return [
+            f"in {len(rows)} of {len(self.ok)} rows {max(rows, key=_numbers)}"
+            + (" (the largest of their numbers)" if len(set(rows)) > 1 else "")
+            for _, rows in alike
+        ]
 
     def same(self) -> str:
         """Say that nothing which was varied changes the time, as where work was removed; "" where something does."""
         varied = [name for name in (*self.dimensions, "flags", "compiler", "threads") if name in self.ok]
         varied = [name for name in varied if len(self.ok[name].unique()) > 1]
         taken = self.ok[self.metric].dropna() if varied and self.metric in self.ok else pd.Series(dtype=float)
-        if len(taken) < _ALIKE or taken.max() > (1 + self._tolerance) * taken.min():
+        if len(taken) < _ALIKE or taken.max() - taken.min() > max(self._tolerance * taken.min(), _NOTHING):
             return ""
         return (
             f"all {len(taken)} measured rows take the same time, within {self._tolerance:.0%}: none of "
@@ -410,12 +414,13 @@ def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
 
 _MARK = b"perfkit.study"
 _NESTED = "repetitions"
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?![\w.])")  # no part of a name (AVX2) or an option (-O3)
 _UNITS = {"cycles": "core cycles", "tsc": "TSC ticks", "ns": "nanoseconds"}
 # How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
 _OVERLAP, _FENCE = 1.05, 6
 _CLEAR = 2  # times as far apart as the other clock's passes, and as the tolerance, from which the clock is the reason
 _ALIKE = 4  # measured rows of one time, from which it is said that nothing changes it
+_NOTHING = 0.1  # cycles, ticks or ns by which rows differ of which nothing is left
 _STATES = 1.15  # times the fastest quiet pass: a slower one is told
 
 

@@ -268,9 +268,9 @@ def test_a_table_written_as_csv_says_what_data_it_is(tmp_path):
 
 def test_rows_that_a_budget_predicted_are_not_written_as_measured(tmp_path):
     """The column `kind` said "measured" of 204 rows that were not."""
-    table = _table(status=["ok"] * 5 + ["predicted"] * 3)
+    table = _table(status=["ok"] * 5 + ["predicted"] * 2 + ["failed"])
     write_table(StudyRuns(table, pd.DataFrame(), ("N",), {"kind": "measured"}), tmp_path / "t.csv")
-    assert pd.read_csv(tmp_path / "t.csv")["kind"].to_list() == ["measured"] * 5 + ["predicted"] * 3
+    assert pd.read_csv(tmp_path / "t.csv")["kind"].to_list() == ["measured"] * 5 + ["predicted"] * 2 + ["failed"]
     assert read_tables(("t.csv",), tmp_path).attrs["kind"] == "measured"
 
 
@@ -279,6 +279,7 @@ def test_a_study_that_nothing_changes_says_so(capsys):
     told = _shown(capsys, _table(tsc=[70.0, 71.0] * 4))
     assert "all 8 measured rows take the same time, within 2%: none of N changes it. If you expected" in told
     assert "same time" not in _shown(capsys, _table(tsc=[70.0] * 7 + [72.0]))
+    assert "same time" in _shown(capsys, _table(tsc=[0.01] * 7 + [0.03]))
     assert "same time" not in _shown(capsys, _table().head(3))
     assert "same time" not in _shown(capsys, _table(N=4))
 

@@ -25,6 +25,8 @@ from perfkit.dag.graph import Dag
 from perfkit.dag.program import BlockProgram, Consumer
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 
+NOT_IN_IR = "is not in the DAG"
+"""What a warning says of the work within functions whose IR is not at hand; their machine code is."""
 _BUFFER = 1 << 16  # records of 8 bytes: half a megabyte stays in the second-level cache
 _PAGE = 4096
 _RETURNED = 83  # the exit status of a process in which a kernel returned
@@ -88,7 +90,7 @@ class KernelTrace:
         self.facts.setdefault(UNSEEN_CALLS, str(int(self.code.calls)))
         if self.code.ignored:
             warnings.warn(
-                f"{self.name}: the work within {', '.join(self.code.ignored)} is not in the DAG (external functions "
+                f"{self.name}: the work within {', '.join(self.code.ignored)} {NOT_IN_IR} (external functions "
                 "are not traced): its time and accesses are missing, and results count as ready when arguments are",
                 PerfkitWarning,
                 stacklevel=3,

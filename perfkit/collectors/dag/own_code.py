@@ -218,19 +218,23 @@ def _from_python(
 
 def _compiled(make: Callable[[], KernelTrace], whole: bool, core: Microarchitecture | None, limit: int) -> NodeSource:
     """Return the nodes of a kernel's machine code where the whole kernel is wanted, and where it can be recorded."""
+    from perfkit.collectors.dag.kernel_trace import NOT_IN_IR
     from perfkit.collectors.dag.machine_code import machine_nodes
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         kernel = make()
-    why = ""
+    nodes, why = None, ""
     if whole:
         try:
-            return machine_nodes(kernel, core, limit)
+            nodes = machine_nodes(kernel, core, limit)
         except UnavailableError as error:
             why = str(error)
     for each in said:
-        warnings.warn(each.message, stacklevel=2)
+        if nodes is None or NOT_IN_IR not in str(each.message):
+            warnings.warn(each.message, each.category, stacklevel=2)
+    if nodes is not None:
+        return nodes
     if why:
         warnings.warn(
             f"{kernel.name} is scheduled by its LLVM IR, not by its machine code ({why}): jumps that LLVM makes of "

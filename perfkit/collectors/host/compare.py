@@ -39,7 +39,7 @@ from perfkit.collectors.host.measuring import (
     started,
 )
 from perfkit.collectors.host.true_cycles import ALONE
-from perfkit.collectors.tracer.demangle import demangled
+from perfkit.collectors.tracer.demangle import demangled, forms
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
 
 if TYPE_CHECKING:
@@ -333,8 +333,9 @@ def _call(kernel: "Kernel", arguments: tuple[Any, ...]) -> str:
 
 
 def _function(kernel: "Kernel") -> str:
-    """Return a kernel's function as its source names it."""
-    return demangled([kernel.function]).get(kernel.function, kernel.function).partition("(")[0]
+    """Return a kernel's function as its source names it, a template with its arguments."""
+    ways = forms(demangled([kernel.function]).get(kernel.function, kernel.function))
+    return next((way for way in ways if "<" in way and not way.endswith(")")), ways[-1])
 
 
 def _argument(value: Any) -> str:

@@ -488,7 +488,7 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
 def _csv(path: Path) -> pd.DataFrame:
     with reading(path, "a CSV table"):
         frame = pd.read_csv(existing(path))
-    kinds = set(frame["kind"]) - {"predicted"} if "kind" in frame else set()  # rows without figures
+    kinds = set(frame["kind"]) - {"predicted", "failed"} if "kind" in frame else set()  # rows without figures
     if len(kinds) == 1 and kinds <= set(get_args(Kind)):  # as `perfkit study` writes it
         frame.attrs["kind"] = kinds.pop()
     return frame

@@ -6,8 +6,10 @@ With ``--rows`` it can be stopped at any time: the same command goes on.
 
 Kernels of the corpus are compared with themselves (two copies of one library), and with themselves followed by a chain
 of multiplications that takes 2 % of their cycles (both sides have a fence and a short chain after the kernel). Programs
-that add without end keep the other processors busy meanwhile. It prints the share of A/A comparisons that are called a
-difference (a false alarm), the share of planted ones that are found, and how often the interval holds the truth.
+that add without end keep the other processors busy meanwhile. Functions of a few cycles, shorter than a step of some
+processors' counters, are compared with themselves as well, without fences. It prints the share of A/A comparisons that
+are called a difference (a false alarm), the share of planted ones that are found, and how often the interval holds the
+truth.
 """
 
 import argparse
@@ -35,6 +37,12 @@ KERNELS = (
     "latency-add", "throughput-add", "load-bound", "store-bound", "divider", "fig1a", "triad", "string-copy", "gather",
     "correlation-v4",
 )  # fmt: skip
+SHORT = {
+    "nothing": "void nothing(void) {}",
+    "links": 'void links(void) { __asm__ volatile(".rept 10\\n imul %%eax, %%eax\\n .endr" ::: "eax", "cc"); }',
+    "no-turn": "long no_turn(long n) { long x = 1; for (long i = 0; i < n; i++) x = x * 3 + i; return x; }",
+    "store": "static volatile long s; void store(void) { for (int i = 0; i < 8; i++) s = i; }",
+}
 SLOWDOWN, CHAIN, LINK = 0.02, 64, 3
 SOURCE = """#include "{name}.c"
 EXPORT void lengthened(void) {{
@@ -85,7 +93,8 @@ def row(what: str, number: int, a: Kernel, b: Kernel, options: argparse.Namespac
     start = time.monotonic()
     about = {"what": what, "number": number, "kernel": a.name}
     try:
-        found = compare(a, b, processes=options.processes, seed=number, processor=min(os.sched_getaffinity(0)))
+        given = [-5] if a.name == "no-turn" else []
+        found = compare(a, b, *given, processes=options.processes, seed=number, processor=min(os.sched_getaffinity(0)))
     except UnavailableError as error:
         return about | {"verdict": "refused", "message": str(error)}
     return about | {
@@ -99,6 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--alike", type=int, default=200)
     parser.add_argument("--planted", type=int, default=100)
+    parser.add_argument("--short", type=int, default=100)
     parser.add_argument("--processes", type=int, default=30, help="as the command, unless said")
     parser.add_argument("--kernels", default=",".join(KERNELS))
     parser.add_argument("--rows", type=Path, help="keep a line per comparison here, and go on after them")
@@ -111,9 +121,11 @@ def main() -> None:
     for name in names:
         links = round(SLOWDOWN * true_cycles(lengthened(name, CHAIN)).cycles / LINK)
         pairs[name] = (lengthened(name, CHAIN), lengthened(name, CHAIN + links), lengthened(name, CHAIN))
+    short = [[compile_kernel(source, name=name) for _ in "ab"] for name, source in SHORT.items()]
     done = {(one["what"], one["number"]) for one in rows}
     wanted = [("alike", number) for number in range(options.alike)]
     wanted += [("planted", number) for number in range(options.planted)]
+    wanted += [("short", number) for number in range(options.short)]
     # In turns, so that a part of them says something of both.
     wanted.sort(key=lambda one: (one[1] / max(getattr(options, one[0]), 1), one[0]))
     with neighbours(min(os.sched_getaffinity(0))) as busy:
@@ -121,13 +133,14 @@ def main() -> None:
             if (what, number) in done:
                 continue
             a, slow, same = pairs[names[number % len(names)]]
-            one = row(what, number, a, same if what == "alike" else slow, options)
+            sides = {"alike": (a, same), "planted": (a, slow), "short": short[number % len(short)]}
+            one = row(what, number, *sides[what], options)
             rows.append(one)
             print(json.dumps(one), file=sys.stderr, flush=True)
             if options.rows is not None:
                 with options.rows.open("a") as file:
                     file.write(json.dumps(one) + "\n")
-    for what, truth in (("alike", 0.0), ("planted", SLOWDOWN)):
+    for what, truth in (("alike", 0.0), ("planted", SLOWDOWN), ("short", 0.0)):
         made = [one for one in rows if one["what"] == what]
         told = [one for one in made if one["verdict"] != "refused"]
         if not told:
