@@ -65,6 +65,7 @@ _KERNEL = 0.2  # of the processor time, from which the kernel's work is told
 _FLOATING = re.compile(r"v?(add|sub|mul|div|sqrt|fn?m(add|sub)\d*|cvt\w*)[sp][sd]\b")
 _FAULT, _FAULT_MOST = 1000, 4000  # cycles of the kernel for a page fault: 0.25 to 1 us, more in virtual machines
 _BRANCHES = "misprediction_penalty"
+_NEXT_LEVEL = ("L2_latency", "L2_bandwidth")  # where lines are that had no room in their sets of L1
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
 
 
@@ -433,8 +434,9 @@ class Diagnosis(Summarised):
             return ""
         return (
             "; its arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single "
-            "precision: the processor's flags say so), each of which may cost more than 100 cycles and is not "
-            "simulated: flush them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or keep numbers from decaying so far"
+            "precision: the processor's flags say so), each of which may cost more (over 100 cycles on Intel's cores, "
+            "a few on a Zen 5) and is not simulated: flush them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or "
+            "keep numbers from decaying so far"
         )
 
     @property
@@ -711,9 +713,16 @@ class Diagnosis(Summarised):
 
     @property
     def _laid_out(self) -> str:
-        """Tell beside half of a set's time what another layout brings, which is what a program can do."""
+        """Tell beside half of a set's or L2's time what another layout brings, which is what a program can do."""
         best = self.what_ifs[0]
-        return f", and {best.most:.2f} times {best.how}" if self.bottleneck == SETS and best.has_more else ""
+        if self.bottleneck == SETS:
+            return f", and {best.most:.2f} times {best.how}" if best.has_more else ""
+        if self.bottleneck in _NEXT_LEVEL and self._spread_out >= 1 + HOLDS:
+            return (
+                f", and {self._spread_out:.2f} times with its lines in all sets of L1: they are a large power of two "
+                "apart, so make rows longer by a line (64 bytes)"
+            )
+        return ""
 
     def _words(self, resource: str) -> tuple[str, str]:
         """Return what holds the function back, and what would help."""

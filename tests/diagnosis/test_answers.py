@@ -505,6 +505,30 @@ def test_lines_that_share_a_set_are_promised_what_longer_rows_bring(pitch):
     assert f", and {best.most:.2f} times with the lines in all of its sets" in answer.headline()
 
 
+CHAIN = """
+long walk(const long *m, long rows, long pitch) {
+    long s = 0;
+    for (long turn = 0; turn < 100; turn++)
+        for (long r = 0; r < rows; r++)
+            s = m[r * pitch + (s & 7)];
+    return s;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "pitch", "told"), [(24, 512, True), (48, 1024, True), (24, 520, False), (4096, 8, False)]
+)
+def test_a_chain_through_lines_of_one_set_is_told_what_longer_rows_bring(rows, pitch, told):
+    """24 lines, 1.5 KB, in one set: "waiting for the L2 cache", "data in a nearer cache"; padding gives 1.6x."""
+    kernel = pk.collectors.compile_kernel(CHAIN)
+    gus = pk.Gus(pk.Microarchitecture.load("zen5"), warm=True)
+    found = gus.run(kernel.trace(np.zeros(rows * pitch, dtype=np.int64), rows, pitch))
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis](), result=found, measured=None, not_measured="by the test")
+    assert (answer.bottleneck == "L2_latency") == (told or rows > 24)
+    assert ("times with its lines in all sets of L1" in answer.headline()) == told
+
+
 @pytest.mark.parametrize("pitch", [8, 1000, 1032])
 def test_lines_that_share_no_set_take_as_long_when_they_are_spread(pitch):
     kernel = pk.collectors.compile_kernel(COLUMNS)
