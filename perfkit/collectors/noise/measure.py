@@ -250,7 +250,7 @@ def _one_process(
     skip = {*spec["skip"], *np.flatnonzero(changed).tolist()}
     taken = [-1, *(k for k in range(len(variants)) if k not in skip)]  # -1: the original
     random = np.random.default_rng([spec["seed"], number])
-    head[0, 1] = calls = spec["calls"] or ready.calls(_calls(ready.turns, link))
+    head[0, 1] = calls = spec["calls"] or ready.calls(_calls(ready, link))
     if number == 0:
         _refuse_long(ready, calls, len(taken) * spec["processes"], spec["timeout"])
     return np.concatenate([head, _sampled(ready.turns, taken, calls, link, random, spec)])
@@ -305,11 +305,12 @@ def _refuse_long(ready: Ready, calls: int, turns: int, timeout: float) -> None:
         )
 
 
-def _calls(turns: Any, link: int) -> int:
+def _calls(ready: Ready, link: int) -> int:
     """Return how many calls make a sample."""
 
-    def tried(calls: int) -> float:
-        rows = turns(calls, [0] * _TRIAL)
+    def tried(wanted: int) -> float:
+        calls = ready.calls(wanted)  # a call of a program may allow no other behind it
+        rows = ready.turns(calls, [0] * _TRIAL)
         return float(np.median(rough_cycles(rows[:, [1, 2, 3, 5, 7, 8, 9]], link))) / calls
 
     return enough_calls(tried)
