@@ -352,7 +352,7 @@ def _is_path(source: str) -> bool:
     """Say whether a text is a file's name: one line, which has nothing that a function, `#include` or macro needs."""
     if "\n" in source or "{" in source:
         return False
-    return source.endswith(SOURCES) or not (set("#;()") & set(source) or not source.strip())
+    return source.endswith(SOURCES) or (bool(source.strip()) and not set("#;()") & set(source))
 
 
 def _source_file(source: str | Path, folder: Path) -> Path:

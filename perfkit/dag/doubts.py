@@ -7,7 +7,8 @@ of a schedule.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,10 +72,11 @@ def doubts(
         Cycles of a mispredicted branch, and of a line that comes into a set of L1.
     """
     count = {key: int(value) for key, value in facts.items() if key in _COUNTED}
-    of_the_code = (_branches, _surprises, _calls, _strings, _passes, _gathers, _external, _divided, _taken)
-    of_the_core = (_sets, _narrow, _shared, _fetched, _accessed, _computed)
+    rules: list[Callable[[_Seen], str]]
+    rules = [_branches, _surprises, _calls, _strings, _passes, _gathers, _external, _divided, _taken]
+    rules += [_sets, _narrow, _shared, *(partial(_rate, of, said) for of, said in _RATES.items())]
     seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty, set_fill)
-    found = (rule(seen) for rule in (*of_the_code, *of_the_core))
+    found = (rule(seen) for rule in rules)
     return tuple(sentence for sentence in found if sentence)
 
 
@@ -178,34 +180,10 @@ def _narrow(s: _Seen) -> str:
     )
 
 
-def _fetched(s: _Seen) -> str:
-    found = s.counts.get(FETCHED, 0)
-    if not found:
-        return ""
-    return (
-        f"{found / s.cycles:.1f} instructions per cycle: that many are fetched here in every cycle; a Zen 5 did 5.3 to "
-        "8.0 of such loops, and took 1.0 to 1.6 times as long as simulated"
-    )
-
-
-def _accessed(s: _Seen) -> str:
-    found = s.counts.get(ACCESSED, 0)
-    if not found:
-        return ""
-    return (
-        f"{found / s.cycles:.1f} accesses to memory per cycle: four ports do as many only where no address waits for a "
-        "load; loops with tables took a Zen 5 1.5 to 1.7 times as long as simulated"
-    )
-
-
-def _computed(s: _Seen) -> str:
-    found = s.counts.get(COMPUTED, 0)
-    if not found:
-        return ""
-    return (
-        f"{found / s.cycles:.1f} floating-point operations per cycle: four pipes do as many only where few wait for "
-        "each other; loops that store what they computed took a Zen 5 1.1 to 1.6 times as long as simulated"
-    )
+def _rate(of: str, said: str, s: _Seen) -> str:
+    """Return what is to be said of a rate that a core hardly reaches."""
+    found = s.counts.get(of, 0)
+    return f"{found / s.cycles:.1f} {said}" if found else ""
 
 
 def _divided(s: _Seen) -> str:
@@ -298,6 +276,14 @@ _COUNTED |= {CROWDED, CROWDED_UNKNOWN, NARROW, SHARED, FETCHED, ACCESSED, COMPUT
 _COUNTED |= {TAKEN, WIDE_DIVISIONS}
 FETCH, ACCESSES, FLOATS = (8, 1.0), (4, 0.95), (4, 0.82)
 """Slots of fetch, ports of memory and floating-point pipes from which on a core does less than its most; how much."""
+_RATES = {  # of a rate that a core hardly reaches, what is to be said behind it
+    FETCHED: "instructions per cycle: that many are fetched here in every cycle; a Zen 5 did 5.3 to 8.0 of such loops, "
+    "and took 1.0 to 1.6 times as long as simulated",
+    ACCESSED: "accesses to memory per cycle: four ports do as many only where no address waits for a load; loops with "
+    "tables took a Zen 5 1.5 to 1.7 times as long as simulated",
+    COMPUTED: "floating-point operations per cycle: four pipes do as many only where few wait for each other; loops "
+    "that store what they computed took a Zen 5 1.1 to 1.6 times as long as simulated",
+}
 _WIDE_DIVISION = 7  # cycles that it keeps the divider, at least
 _TAKEN = 1  # per cycle: loops of one turn per cycle reach it
 

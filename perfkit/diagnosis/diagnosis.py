@@ -714,8 +714,8 @@ class Diagnosis(Summarised):
     @property
     def _laid_out(self) -> str:
         """Tell beside half of a set's or L2's time what another layout brings, which is what a program can do."""
-        best = self.what_ifs[0]
         if self.bottleneck == SETS:
+            best = self.what_ifs[0]
             return f", and {best.most:.2f} times {best.how}" if best.has_more else ""
         if self.bottleneck in _NEXT_LEVEL and self._spread_out >= 1 + HOLDS:
             return (

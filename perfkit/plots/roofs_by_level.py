@@ -6,7 +6,6 @@ that level alone (flops per byte accessed there), so that each point stands belo
 
 from __future__ import annotations
 
-import html
 import io
 import math
 import textwrap
@@ -20,7 +19,7 @@ import numpy as np
 from perfkit.errors import SettingError
 from perfkit.files import replaced
 from perfkit.plots.roof_labels import RoofLabel, label_roofs, paper_of
-from perfkit.plots.style import DARK_PAGE, ROOF, SERIES, axes_or_new, ink_on, plain_ticks
+from perfkit.plots.style import ROOF, SERIES, axes_or_new, ink_on, plain_ticks
 from perfkit.simulators.dag.core import MEMORY
 from perfkit.simulators.dag.extended_roofline import NAMES
 
@@ -114,7 +113,7 @@ def plot_levels(
 
 
 def write_picture(figure: Any, path: Path, titles: Mapping[str, str]) -> None:
-    """Write a figure to .svg or .html with titles that appear where the pointer rests, else as matplotlib does.
+    """Write a figure to .svg with titles that appear where the pointer rests, else as matplotlib does.
 
     Parameters
     ----------
@@ -125,17 +124,11 @@ def write_picture(figure: Any, path: Path, titles: Mapping[str, str]) -> None:
     titles
         By an artist's ``gid`` its title.
     """
-    if path.suffix not in (".svg", ".html"):
-        with replaced(path) as temporary:
-            figure.savefig(temporary, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
-        return
-    text = svg_with(figure, titles)
-    if path.suffix == ".html":
-        head = html.escape(figure.axes[0].get_title())
-        text = f'<meta charset="utf-8"><title>{head}</title>\n<style>{DARK_PAGE}</style><body>{text}</body>'
-        text = f'<!DOCTYPE html>\n<html lang="en">{text}</html>\n'
     with replaced(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        if path.suffix == ".svg":
+            temporary.write_text(svg_with(figure, titles), encoding="utf-8")
+        else:
+            figure.savefig(temporary, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
 
 
 def svg_with(figure: Any, titles: Mapping[str, str]) -> str:

@@ -204,9 +204,8 @@ class StudyRuns(Summarised):
         rows, other = self.ok[~self.ok["settled"].astype(bool)], "tsc" if self.metric == "cycles" else "cycles"
         tolerance = self._tolerance
         timing = self.raw[(self.raw["event"] == "") & self.raw["key"].isin(rows.index)]
-        passes = (
-            timing.groupby(["key", "attempt"])[[self.metric, other]].median().groupby("key").agg(["min", "max"])
-        )  # of one pass alone, 0 apart
+        each = timing.groupby(["key", "attempt"])[[self.metric, other]].median()
+        passes = each.groupby("key").agg(["min", "max"])  # of one pass alone, 0 apart
         apart = {name: passes[name, "max"] / passes[name, "min"] - 1 for name in (self.metric, other)}
         # Where both are noise, one of them may lie within the tolerance by chance: it has to be by far.
         clear = (apart[other] <= tolerance) & (apart[self.metric] > _CLEAR * tolerance)

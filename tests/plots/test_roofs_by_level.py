@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import perfkit as pk
+from perfkit.cli.pages.answer import write_page
+from perfkit.cli.pages.levels import of_levels
 from perfkit.errors import SettingError
 from perfkit.plots.extended_roofline import COLOURS, STALL_COLOURS, TYPE_COLOURS, UNNAMED
-from perfkit.plots.roofs_by_level import host_gid, host_titles, level_titles, plot_levels, write_picture
+from perfkit.plots.roofs_by_level import host_gid, host_titles, level_titles, plot_levels, svg_with, write_picture
 
 mpl.use("Agg")
 
@@ -131,11 +133,19 @@ def test_a_roof_without_a_free_place_is_named_in_the_legend(rooflines):
     plt.close(ax.figure)
 
 
+PLAIN = {"cycles": 1, "performance": 1.0, "unit": "flops/cycle", "verdict": "", "doubts": ()}
+
+
 @pytest.mark.parametrize("ending", [".svg", ".html", ".png"])
 def test_the_pointer_is_told_what_a_point_is(rooflines, tmp_path, ending):
     measured = {"mvm(20)": (1.0, 0.9, 1.1)}
     path = tmp_path / f"picture{ending}"
-    write_picture(plot_levels(rooflines, measured).figure, path, level_titles(rooflines, measured))
+    figure, said = plot_levels(rooflines, measured).figure, level_titles(rooflines, measured)
+    if ending == ".html":  # the command's page
+        rows = [{"name": name, "roofline": each, **PLAIN} for name, each in rooflines.items()]
+        write_page(of_levels(rows, svg_with(figure, said)), path)
+    else:
+        write_picture(figure, path, said)
     if ending == ".png":
         assert path.read_bytes().startswith(b"\x89PNG")
         return

@@ -11,79 +11,35 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfkit.collectors.dag.kernel_trace import KernelTrace, library_object, overlaps
+from perfkit.collectors.dag.x86_dag import TraceSource, trace_source
 from perfkit.dag.doubts import UNSEEN_CALLS
 from perfkit.errors import DataError, UnavailableError
 
 if TYPE_CHECKING:
-    from perfkit.collectors.dag.x86_dag import TraceSource
-    from perfkit.dag.graph import Dag
-    from perfkit.dag.program import BlockProgram, Consumer
     from perfkit.machine.core import Microarchitecture
-    from perfkit.trace.trace import Trace
 
 _LINKERS = ("ld", "gcc", "cc", "clang")
 _ROOM = 64  # numbers that numba's convention may return
 
 
 @dataclass(frozen=True, eq=False)
-class MachineNodes:
+class MachineNodes(TraceSource):
     """The nodes of a kernel's machine code: a source as that of a program, which can be timed as well.
 
     Parameters
     ----------
-    source
-        What was recorded.
     kernel
         The kernel.
     """
 
-    source: TraceSource
-    kernel: KernelTrace
-
-    @property
-    def name(self) -> str:
-        """The kernel's name and sizes."""
-        return self.kernel.name
-
-    @property
-    def trace(self) -> Trace:
-        """What was recorded."""
-        return self.source.trace
-
-    @property
-    def program(self) -> BlockProgram:
-        """The static tables of its blocks."""
-        return self.source.program
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """Compiler and flags, and what of the code the nodes lack."""
-        told = {name: text for name, text in self.kernel.facts.items() if name != UNSEEN_CALLS}
-        return {**self.source.facts, **told}
-
-    @property
-    def branch_slot(self) -> int:
-        """The slot that holds the last branch's result."""
-        return self.source.branch_slot
-
-    def replay(self, consume: Consumer) -> None:
-        """Hand the executed blocks to `consume`."""
-        self.source.replay(consume)
-
-    def in_memory(self) -> Dag:
-        """Return the nodes in memory."""
-        return self.dag()
-
-    def dag(self) -> Dag:
-        """Keep all nodes in memory as a `Dag`."""
-        return self.source.dag()
+    kernel: KernelTrace = field(kw_only=True)
 
     def seconds(self, calls: int = 1, warm: bool = True) -> float:
         """Return the processor time of one call without recording: `KernelTrace.seconds`."""
@@ -109,7 +65,6 @@ def machine_nodes(kernel: KernelTrace, core: Microarchitecture | None, limit: in
     DataError
         The kernel ends the process or raises an exception.
     """
-    from perfkit.collectors.dag.x86_dag import trace_source
     from perfkit.collectors.kernels import library_kernel
     from perfkit.collectors.tracer.tracer import Tracer
 
@@ -124,7 +79,9 @@ def machine_nodes(kernel: KernelTrace, core: Microarchitecture | None, limit: in
             raise UnavailableError(str(error)) from error
     if not trace.provenance.complete:
         raise UnavailableError(f"recording it ended before its end ({trace.provenance.stopped})")
-    return MachineNodes(trace_source(trace, whole=True, core=core), kernel)
+    nodes = trace_source(trace, whole=True, core=core)
+    told = {name: text for name, text in kernel.facts.items() if name != UNSEEN_CALLS}  # calls are nodes here
+    return MachineNodes(**vars(nodes) | {"name": kernel.name, "facts": nodes.facts | told}, kernel=kernel)
 
 
 def _linked(made: bytes, folder: Path) -> Path:

@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.code import processor as processor_name
-from perfkit.collectors.host.comparison import KernelComparison
+from perfkit.collectors.host.comparison import KernelComparison, mean_cycles
 from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles, rough_cycles
 from perfkit.collectors.host.machine_state import now
 from perfkit.collectors.host.measuring import (
-    TRIALS,
     Callee,
     build_timer,
     calls_per_sample,
@@ -37,9 +36,10 @@ from perfkit.collectors.host.measuring import (
     loaded,
     pointer,
     started,
+    until_enough,
 )
 from perfkit.collectors.host.true_cycles import ALONE
-from perfkit.collectors.tracer.demangle import demangled, forms
+from perfkit.collectors.tracer.demangle import named_as
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
 
 if TYPE_CHECKING:
@@ -206,19 +206,8 @@ def _calls(cycles: NDArray[np.float64]) -> list[int]:
 
 
 def _enough(tried: Callable[[list[int]], NDArray[np.float64]]) -> list[int]:
-    """Return how many calls of a and of b make a sample, from the cycles of trials with so many of each.
-
-    A reading of a few cycles is one of the counter's steps: of one build twice, one side had 12,548 calls in a sample
-    and the other 484, whose samples were a fifth as long as meant, and 2 % of them the reading itself.
-    """
-    calls = [1, 1]
-    for _ in range(TRIALS):
-        taken = np.median(tried(calls).reshape(-1, 2), axis=0) / calls
-        wanted = _calls(taken)
-        if wanted == calls:
-            break
-        calls = wanted
-    return calls
+    """Return how many calls of a and of b make a sample, from the cycles of trials with so many of each."""
+    return until_enough([1, 1], lambda calls: _calls(np.median(tried(calls).reshape(-1, 2), axis=0) / calls))
 
 
 def _alone(alone: "pd.DataFrame", table: "pd.DataFrame") -> tuple[float, float] | None:
@@ -230,8 +219,7 @@ def _alone(alone: "pd.DataFrame", table: "pd.DataFrame") -> tuple[float, float] 
     if not len(both):
         return None
     longer = [float((both[name] / both[f"{name}_in_row"]).median()) for name in ("cycles_a", "cycles_b")]
-    a = float(np.exp(np.log(table["cycles_a"]).mean()))
-    b = a * float(np.exp(np.log(table["ratio"]).mean()))
+    a, b = mean_cycles(table)
     return a * longer[0], b * longer[1]
 
 
@@ -329,13 +317,7 @@ def _build(kernel: "Kernel") -> str:
 
 def _call(kernel: "Kernel", arguments: tuple[Any, ...]) -> str:
     """Return a call as text, arrays by type and size, as on a command line."""
-    return f"{_function(kernel)}({', '.join(map(_argument, arguments))})"
-
-
-def _function(kernel: "Kernel") -> str:
-    """Return a kernel's function as its source names it, a template with its arguments."""
-    ways = forms(demangled([kernel.function]).get(kernel.function, kernel.function))
-    return next((way for way in ways if "<" in way and not way.endswith(")")), ways[-1])
+    return f"{named_as(kernel.function)}({', '.join(map(_argument, arguments))})"
 
 
 def _argument(value: Any) -> str:
@@ -352,7 +334,7 @@ def _names(a: "Kernel", b: "Kernel") -> tuple[str, str]:
         depth = next(n for n in range(1, 1 + max(map(len, parts))) if parts[0][-n:] != parts[1][-n:])
         names = ["/".join(each[-depth:]) for each in parts]
     if (names[0] == names[1] or a.name == b.name) and a.function != b.function:
-        names = [f"{name}:{_function(kernel)}" for name, kernel in zip(names, (a, b), strict=True)]
+        names = [f"{name}:{named_as(kernel.function)}" for name, kernel in zip(names, (a, b), strict=True)]
     return (names[0], names[1]) if names[0] != names[1] else (f"{names[0]} (A)", f"{names[1]} (B)")
 
 

@@ -100,13 +100,12 @@ class KernelComparison(Tabled):
         Not two medians: where some processes take half as long again, the median of one may be of the one kind and that
         of the other of the other kind, and the two say the opposite of the effect.
         """
-        a = float(np.exp(np.log(self.table["cycles_a"]).mean()))
-        return a, a * (1 + self.effect)
+        return mean_cycles(self.table)
 
     @property
     def effect(self) -> float:
         """How much longer b takes than a, relative: 0.02 is 2 % slower, -0.02 is 2 % faster."""
-        return float(np.expm1(np.log(self.table["ratio"]).mean()))
+        return mean_effect(self.table)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -308,6 +307,17 @@ class KernelComparison(Tabled):
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the ratio of each process, and the effect with its interval."""
         return draw("compare:plot_comparison", self, ax=ax)
+
+
+def mean_effect(table: "pd.DataFrame") -> float:
+    """Return how much longer b takes than a, relative: by the geometric mean of the processes' ratios."""
+    return float(np.expm1(np.log(table["ratio"]).mean()))
+
+
+def mean_cycles(table: "pd.DataFrame") -> tuple[float, float]:
+    """Return the cycles per call of a, the geometric mean of the processes, and of b: as many more as the effect."""
+    a = float(np.exp(np.log(table["cycles_a"]).mean()))
+    return a, a * (1 + mean_effect(table))
 
 
 def _change(effect: float, digits: int = 2) -> str:

@@ -31,9 +31,9 @@ EVENTS = {
 _STARTS_WITHIN = 20  # seconds
 # How a kernel may end that got no memory: it used what it did not get, or gave up.
 _STARVED = ("SIGSEGV", "SIGBUS", "SIGABRT")
-# What may have led to a crash, by its signal.
 _LIBRARY = re.compile(r"^\S+\.so: ")  # what the loader's messages begin with
 _SANITIZER = re.compile(rb"lib(?:a|hwa|l|t|ub)san\.so")
+# What may have led to a crash, by its signal.
 _HINTS = {
     "SIGXFSZ": "it wrote a file larger than the study's `limits` allow",
     "SIGSEGV": "an access outside of its memory",

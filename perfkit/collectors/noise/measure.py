@@ -24,13 +24,14 @@ from perfkit.collectors.host.cycle_clock import judge, link_cycles, rough_cycles
 from perfkit.collectors.host.measuring import (
     Callee,
     build_timer,
+    calls_per_sample,
     described,
-    enough_calls,
     in_measuring_process,
     in_own_place,
     loaded,
     pointer,
     started,
+    until_enough,
 )
 from perfkit.collectors.noise.copies import Copies, NoiseVariant
 from perfkit.collectors.noise.function import read_function
@@ -250,7 +251,7 @@ def _one_process(
     skip = {*spec["skip"], *np.flatnonzero(changed).tolist()}
     taken = [-1, *(k for k in range(len(variants)) if k not in skip)]  # -1: the original
     random = np.random.default_rng([spec["seed"], number])
-    head[0, 1] = calls = spec["calls"] or ready.calls(_calls(ready, link))
+    head[0, 1] = calls = spec["calls"] or _calls(ready, link)
     if number == 0:
         _refuse_long(ready, calls, len(taken) * spec["processes"], spec["timeout"])
     return np.concatenate([head, _sampled(ready.turns, taken, calls, link, random, spec)])
@@ -308,12 +309,12 @@ def _refuse_long(ready: Ready, calls: int, turns: int, timeout: float) -> None:
 def _calls(ready: Ready, link: int) -> int:
     """Return how many calls make a sample."""
 
-    def tried(wanted: int) -> float:
-        calls = ready.calls(wanted)  # a call of a program may allow no other behind it
+    def wanted(calls: int) -> int:
         rows = ready.turns(calls, [0] * _TRIAL)
-        return float(np.median(rough_cycles(rows[:, [1, 2, 3, 5, 7, 8, 9]], link))) / calls
+        each = float(np.median(rough_cycles(rows[:, [1, 2, 3, 5, 7, 8, 9]], link))) / calls
+        return ready.calls(calls_per_sample(each))  # a call of a program may allow no other behind it
 
-    return enough_calls(tried)
+    return until_enough(1, wanted)
 
 
 def _sampled(

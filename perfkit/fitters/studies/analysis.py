@@ -290,7 +290,7 @@ def _statuses(table: pd.DataFrame) -> Counter[str]:
     """Count the rows of each status of a study's table that tells of no measurement: failed, predicted."""
     if "status" not in table:
         return Counter()
-    return Counter(str(status) for status in table["status"].dropna() if status in {"failed", "predicted"})
+    return Counter(str(status) for status in table["status"].dropna() if status in _WITHOUT_FIGURES)
 
 
 def _unsettled(table: pd.DataFrame) -> int:
@@ -300,6 +300,7 @@ def _unsettled(table: pd.DataFrame) -> int:
     return int((table["status"].eq("ok") & table["settled"].astype(str).eq("False")).sum())
 
 
+_WITHOUT_FIGURES = {"failed", "predicted"}  # statuses of a study's rows that were not measured
 _PARTS = ("categories", "tree", "regression", "importance")
 _TABLE, _FORMAT = "processed.parquet", "perfkit-analysis"
 
@@ -488,7 +489,7 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
 def _csv(path: Path) -> pd.DataFrame:
     with reading(path, "a CSV table"):
         frame = pd.read_csv(existing(path))
-    kinds = set(frame["kind"]) - {"predicted", "failed"} if "kind" in frame else set()  # rows without figures
+    kinds = set(frame["kind"]) - _WITHOUT_FIGURES if "kind" in frame else set()
     if len(kinds) == 1 and kinds <= set(get_args(Kind)):  # as `perfkit study` writes it
         frame.attrs["kind"] = kinds.pop()
     return frame
