@@ -278,7 +278,7 @@ def test_counts_and_intervals(dump):
 
 def test_the_dumps_of_other_formats_are_left_to_their_readers():
     heads = {p.name: p.read_text(errors="replace")[:4096] for p in Path(__file__).with_name("fixtures").iterdir()}
-    assert [name for name, head in heads.items() if recognise(head)] == []
+    assert sorted(name for name, head in heads.items() if recognise(head))[:5] == []
     assert (NAME, bool(TITLE), recognise(DUMP)) == ("@NAME@", True, True)
 
 
