@@ -157,7 +157,7 @@ def _show_plan(name: str, plan: "Plan", place: Path, calm: int, as_json: bool, p
     also = ", without the programs' own time" if program else ""
     typer.echo(
         f"to do: {plan.objects} variants to compile; about {duration(plan.seconds)} if every row settles at once, "
-        f"{duration(plan.most_seconds)} if none does (estimate{also})"
+        f"{duration(plan.most_seconds)} if none does (estimate{also}, for a quiet machine)"
     )
     for fault in plan.faults:
         typer.echo(f"note: {fault}")

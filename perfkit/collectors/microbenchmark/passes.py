@@ -17,7 +17,7 @@ from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import now, read_state
 from perfkit.collectors.host.true_cycles import CLOCK
 from perfkit.collectors.microbenchmark.compile import Built
-from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge_repetitions
+from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge_repetitions, why_not
 from perfkit.collectors.microbenchmark.process import (
     Experiment,
     KernelError,
@@ -261,7 +261,12 @@ def _row(
     ]
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
-    message = "; ".join(filter(None, (built.message, _short(grain, steps * figures["cycles"]), vague, told, whole)))
+    policy = study.policy
+    calm = [_is_calm(each, level) for each in timing]
+    why = "" if said.settled else why_not(verdicts, calm, policy.tolerance, min(policy.passes, policy.attempts))
+    message = "; ".join(
+        filter(None, (built.message, why, _short(grain, steps * figures["cycles"]), vague, told, whole))
+    )
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
         one, key, status="ok", message=message, settled=said.settled and not vague, attempts=len(timing),

@@ -129,3 +129,35 @@ def agreement(verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: floa
     )
     spread = max(verdicts[at].spread, (high - low) / low if low else 0.0) if seen else math.nan
     return Agreement((at,), verdicts[at].mean, spread, low, high, among, settled=False)
+
+
+def why_not(verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: float, passes: int) -> str:
+    """Say why experiments did not settle, and what would help; parameters as for `agreement`.
+
+    Examples
+    --------
+    >>> why_not([Verdict(100.0, 0.001, True)] * 3, [True, False, False], 0.02, 3).partition(", and")[0]
+    'it never settled: 1 of 3 passes was quiet (no busy neighbour, a steady clock)'
+    """
+    still = [one for one, quiet in zip(verdicts, calm, strict=True) if quiet]
+    steady = sorted(one.mean for one in still if one.settled)
+    if len(still) < passes:
+        were = "was" if len(still) == 1 else "were"
+        told = (
+            f"{len(still)} of {len(verdicts)} passes {were} quiet (no busy neighbour, a steady clock), and {passes} "
+            "must be: measure on a quieter machine, or allow more attempts"
+        )
+    elif len(steady) < passes:
+        worst = max((one.spread for one in still if math.isfinite(one.spread)), default=math.nan)
+        told = (
+            f"in {len(still) - len(steady)} of {len(still)} quiet passes its repetitions differ, by up to {worst:.2%} "
+            f"where {tolerance:.1%} is tolerated: its time changes from run to run"
+        )
+    else:
+        middle = sum(steady[:passes]) / passes
+        off = (steady[passes - 1] - steady[0]) / middle if middle else math.inf
+        told = (
+            f"its quiet passes are steady, but the fastest {passes} of {len(steady)} are {off:.2%} apart: it has "
+            "several states, as by where its memory lies (cycles_low, cycles_high)"
+        )
+    return f"it never settled: {told}"

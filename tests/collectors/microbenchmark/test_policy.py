@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.collectors.microbenchmark.policy import Verdict, best, judge_repetitions
+from perfkit.collectors.microbenchmark.policy import Verdict, agreement, best, judge_repetitions, why_not
 from perfkit.study.runs import StudyRuns
 
 
@@ -51,3 +51,22 @@ def test_ends_that_the_fence_moved_are_no_second_state():
         "a quiet pass took over 15% longer than the fastest, up to 1.4 times as long"
         in dataclasses.replace(runs, metadata={}).states()
     )
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "calm", "told"),
+    [
+        ([(100, 0.001, True)] * 4, [True, True, False, False], "2 of 4 passes were quiet"),
+        (
+            [(100, 0.001, True), (101, 0.31, False), (100, math.nan, False)],
+            [True] * 3,
+            "in 2 of 3 quiet passes its rep",
+        ),
+        ([(100, 0.001, True), (101, 0.31, False), (100, math.nan, False)], [True] * 3, "by up to 31.00%"),
+        ([(90, 0.001, True), (100, 0.001, True), (110, 0.01, True)], [True] * 3, "the fastest 3 of 3 are 20.00% apart"),
+    ],
+)
+def test_what_did_not_settle_says_why(verdicts, calm, told):
+    verdicts = [Verdict(*one) for one in verdicts]
+    assert not agreement(verdicts, calm, 0.02, 3).settled
+    assert told in why_not(verdicts, calm, 0.02, 3)
