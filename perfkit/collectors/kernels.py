@@ -378,7 +378,10 @@ def _choose(elf: ElfFile, function: str | None, source: str) -> str:
     ]
     if len(exported) != 1:
         found = ", ".join(elf.demangled.get(s, s) for s in exported) or "none"
-        raise SettingError(f"name the function to trace: the source has {len(exported)} that qualify ({found})")
+        told = f"name the function: the source has {len(exported)} that qualify ({found})"
+        if not exported and "main" in plain.values():
+            told += "; main() is none, as whole programs are no kernels: move its work into a function"
+        raise SettingError(told)
     return exported[0]
 
 

@@ -33,6 +33,7 @@ void work(void) {
 CHAIN_OF_MILLIONS = """long f(long n) {
   for (long i = 0; i < n; i++) __asm__ volatile(".rept 1000\\n imul %%rax,%%rax\\n.endr" ::: "rax");
   return 0; }"""
+LOOP = '__asm__ volatile("1: imul %%eax, %%eax\\n\\tdec %0\\n\\tjnz 1b" : "+r"(n) : : "eax", "cc");'
 SPIN = "import os\nos.sched_setaffinity(0, {{{}}})\nwhile True: pass"
 
 
@@ -92,6 +93,29 @@ def test_which_side_crashed_or_hung_is_told(body, settings, told, first, name):
     for seed in (1, 2):  # A and B change places in half of the processes
         with pytest.raises(DataError, match=rf"^{name} \({side}\) {told}"):
             compare(*((bad, good) if first else (good, bad)), processes=10, seed=seed, **settings)
+
+
+@pytest.mark.measures
+def test_a_kernel_that_leaves_processes_behind_is_refused_and_one_that_waits_for_them_is_not():
+    leaves = (
+        "int fork(void); int wait(int *); int f(void) { static int n; if (n++ == 3) { if (!fork()) WAY; } return n; }"
+    )
+    with pytest.raises(DataError, match="forks and leaves its processes to themselves"):
+        compare(*(compile_kernel(leaves.replace("WAY", "{}")),) * 2, processes=6, rounds=10)
+    waits = leaves.replace("WAY", '__asm__ volatile("syscall" : : "a"(60), "D"(0)); else wait(0)')
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        assert len(compare(*(compile_kernel(waits),) * 2, processes=6, rounds=10).table)
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize(("body", "told"), [("int s = 0; for (int i = 0; i < n; i++) s += i;", True), (LOOP, False)])
+def test_a_kernel_of_which_the_compiler_left_nothing_is_told(body, told):
+    kernel = compile_kernel(f"void work(int n) {{ {body} }}", flags="-O2")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", PerfkitWarning)
+        compare(kernel, kernel, 20, processes=6, rounds=10)
+    assert any("the compiler removed it" in str(one.message) for one in said) == told
 
 
 def test_flags_are_words_as_a_shell_has_them():

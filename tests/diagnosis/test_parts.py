@@ -262,7 +262,7 @@ def test_a_mistake_in_a_cell_is_one_line_and_no_way_through_the_package():
     for line, text, said in (
         ("--core zen9", SUM, "no core named 'zen9'"),
         ("", SUM.replace("s += a[i]", "s += b"), "the cell:1:"),
-        ("", SUM + SUM.replace("double f", "double g"), "name the function to trace"),
+        ("", SUM + SUM.replace("double f", "double g"), "name the function: the source has 2"),
         ('--arguments "f8[10', SUM, "No closing quotation"),
         ('--arguments "f8[10]"', SUM, "takes 2 arguments"),
     ):

@@ -40,6 +40,7 @@ from perfkit.collectors.host.measuring import (
 )
 from perfkit.collectors.host.true_cycles import ALONE
 from perfkit.collectors.tracer.demangle import named_as
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
 
 if TYPE_CHECKING:
@@ -57,6 +58,12 @@ _LONG = 2e6  # cycles of a sample: interrupts and other programs meet nearly eve
 _BUSY = (
     "{:.0%} of the rounds ran beside a busy thread of the same core and too few on a quiet one: the effect is one "
     "beside a busy thread; compare again when the machine is quieter"
+)
+_NO_WORK = 12  # bytes of code that begins with endbr64, sets a register and returns
+_NO_TIME = 20.0  # cycles; calling an empty function takes 8 on a Zen 5
+_EMPTY = (
+    "{} has no more than {} bytes of code and takes {:.1f} cycles, about what calling nothing takes: if it "
+    "should do work, the compiler removed it (return the result, or take as an argument what it works on)"
 )
 
 
@@ -160,7 +167,8 @@ def compare(
     if len(table) < _PROCESSES:
         raise UnavailableError(
             f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: this machine is too busy, or its "
-            "clock rate changes too often, to compare; try again on a quieter one, or give more patience"
+            "clock rate changes too often, to compare; try again on a quieter one, with shorter "
+            "calls, or with more patience (pk.compare(..., patience=60))"
         )
     result = KernelComparison(
         names=_names(a, b),
@@ -181,6 +189,10 @@ def compare(
     )
     if not quiet:
         warnings.warn(_BUSY.format(result.busy_share), PerfkitWarning, stacklevel=2)
+    for kernel, cycles, name in zip((a, b), result.cycles, result.names, strict=True):
+        size = ElfFile(kernel.path).function(kernel.function).size
+        if size <= _NO_WORK and cycles < _NO_TIME:
+            warnings.warn(_EMPTY.format(name, _NO_WORK, cycles), PerfkitWarning, stacklevel=2)
     return result
 
 

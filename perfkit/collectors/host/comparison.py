@@ -228,7 +228,8 @@ class KernelComparison(Tabled):
         if self.alone is not None and self._overlaps:
             one, other = self.alone
             lines.append(
-                f"Calls overlap, so this is throughput: a call alone takes some {one:,.0f} and {other:,.0f} cycles "
+                f"Calls overlap, so this is the throughput of {self.calls:,} in a row: a call alone takes some "
+                f"{one:,.0f} and {other:,.0f} cycles "
                 f"({_change(other / one - 1, 1)}; from {ALONE} rounds per process, give or take {FENCE} cycles), and "
                 "the effect on it may be another: --apart (apart=True) compares those."
             )

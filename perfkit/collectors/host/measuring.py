@@ -33,6 +33,10 @@ _TRIALS = 4  # at most, that say how many calls make a sample; the last has enou
 _INTEGERS, _FLOATS = 6, 8  # argument registers
 _LINE = 64  # bytes
 _SAID = 77  # exit status of a process that says why it ended
+_FORKS = (
+    "the kernel forks and leaves its processes to themselves, which would run beside what is measured: have it wait "
+    "for them"
+)
 _TRIES = 9  # to find the cycles of a multiplication
 _FENCE_CALLS = 100  # calls that a fence is known from
 
@@ -166,8 +170,16 @@ def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any
         try:
             if not timer.perfkit_end_with(parent):
                 os._exit(status)
-            pad = mmap.mmap(-1, mmap.PAGESIZE * (1 + int(np.random.default_rng(number).integers(1 << 12))))
-            np.save(part, work())
+            pad, itself = (
+                mmap.mmap(-1, mmap.PAGESIZE * (1 + int(np.random.default_rng(number).integers(1 << 12)))),
+                os.getpid(),
+            )
+            found = work()
+            if os.getpid() != itself:  # a process that the kernel made, and that went on behind it
+                os._exit(status)
+            if _has_children():
+                raise SystemExit(_FORKS)
+            np.save(part, found)
             del pad
             status = 0
         except SystemExit as why:
@@ -184,6 +196,15 @@ def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any
     if status or not Path(part).exists():  # an exit of status 0 in the kernel is one, too
         raise SystemExit(f"the kernel ended the measuring process: {_ending(os.waitstatus_to_exitcode(status))}")
     return np.asarray(np.load(part, allow_pickle=False))
+
+
+def _has_children() -> bool:
+    """Whether this process has children, ended or not, that it has not waited for."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _ending(code: int) -> str:

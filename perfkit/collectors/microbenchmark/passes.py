@@ -263,7 +263,9 @@ def _row(
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     policy = study.policy
     calm = [_is_calm(each, level) for each in timing]
-    why = "" if said.settled else why_not(verdicts, calm, policy.tolerance, min(policy.passes, policy.attempts))
+    readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
+    passes = min(policy.passes, policy.attempts)
+    why = "" if said.settled else why_not(verdicts, calm, policy.tolerance, passes, readings)
     message = "; ".join(
         filter(None, (built.message, why, _short(grain, steps * figures["cycles"]), vague, told, whole))
     )

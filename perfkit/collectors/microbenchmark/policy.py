@@ -131,8 +131,17 @@ def agreement(verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: floa
     return Agreement((at,), verdicts[at].mean, spread, low, high, among, settled=False)
 
 
-def why_not(verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: float, passes: int) -> str:
-    """Say why experiments did not settle, and what would help; parameters as for `agreement`.
+def why_not(
+    verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: float, passes: int, readings: float = 0.0
+) -> str:
+    """Say why experiments did not settle, and what would help.
+
+    Parameters
+    ----------
+    verdicts, calm, tolerance, passes
+        As for `agreement`.
+    readings : float
+        The share of the figure that readings of the clock leave open.
 
     Examples
     --------
@@ -156,8 +165,10 @@ def why_not(verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: float,
     else:
         middle = sum(steady[:passes]) / passes
         off = (steady[passes - 1] - steady[0]) / middle if middle else math.inf
-        told = (
-            f"its quiet passes are steady, but the fastest {passes} of {len(steady)} are {off:.2%} apart: it has "
-            "several states, as by where its memory lies (cycles_low, cycles_high)"
+        apart = f"its quiet passes are steady, but the fastest {passes} of {len(steady)} are {off:.2%} apart: "
+        told = apart + (
+            "no more than readings of the clock leave open of so few cycles: repeat the work"
+            if off <= readings
+            else "it has several states, as by where its memory lies (cycles_low, cycles_high)"
         )
     return f"it never settled: {told}"

@@ -18,8 +18,8 @@ static void *itself = &itself;
 
 typedef struct {
     int plain;
-    void (*marked)(pk_context *), (*alone)(pk_context *), (*of_program)(void);
-    uint64_t (*fenced)(void), (*links)(uint64_t);
+    void (*marked)(pk_context *), (*alone)(pk_context *), (*apart)(pk_context *), (*of_program)(void);
+    uint64_t (*fenced)(int), (*links)(uint64_t);
 } kind;
 
 /* Another time before each, so that readings begin at every part of the counter's step. */
@@ -42,14 +42,19 @@ static inline void before_known(long turn) {
         (void)pk; \
         CHAIN(operands, link); \
     } \
+    static void apart_##name(pk_context *pk) { \
+        (void)pk; \
+        CHAIN(operands, link); \
+        __asm__ volatile("lfence" : : : "memory"); \
+    } \
     static void program_##name(void) { \
         pk_start(); \
         CHAIN(operands, link); \
         pk_stop(); \
     } \
-    static uint64_t fenced_##name(void) { \
+    static uint64_t fenced_##name(int turns) { \
         uint64_t begin = ticks_before(); \
-        for (int turn = 0; turn < KNOWN_STEPS; turn++) { \
+        for (int turn = 0; turn < turns; turn++) { \
             CHAIN(operands, link); \
             __asm__ volatile("lfence" : : : "memory"); \
         } \
@@ -62,12 +67,13 @@ static inline void before_known(long turn) {
         return since(begin); \
     }
 KINDS(FUNCTIONS)
-#define ROW(name, plain, operands, link) {plain, marked_##name, alone_##name, program_##name, fenced_##name, links_##name},
+#define ROW(name, plain, operands, link) {plain, marked_##name, alone_##name, apart_##name, program_##name, fenced_##name, links_##name},
 static const kind kinds[] = {KINDS(ROW)};
 enum { KINDS_KNOWN = sizeof kinds / sizeof *kinds, NOTHING = KINDS_KNOWN - 1 };
 
-/* What reads the clock around what is measured, and for each kind of chain the cycles that it adds. */
-enum { MARKS, WINDOW, FENCE, PROGRAM, WAYS };
+/* What reads the clock around what is measured, and for each kind of chain the cycles that it adds. A window of executions
+   apart adds what APART does to one with its fence, and FENCE for each further one. */
+enum { MARKS, WINDOW, APART, FENCE, PROGRAM, WAYS };
 typedef struct {
     double beside[KINDS_KNOWN]; /* cycles; NaN: unknown */
     int found[KINDS_KNOWN];     /* beside no busy neighbour: else each request looks again */

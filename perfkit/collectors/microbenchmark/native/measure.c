@@ -168,7 +168,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
     if (fenced && !pk->marked) {
-        double inside = tsc - (double)steps * bias_of(FENCE).middle / cycles_a_tick(before, after);
+        double inside = tsc - (bias_of(APART).middle + (double)(steps - 1) * bias_of(FENCE).middle) / cycles_a_tick(before, after);
         out->ns *= tsc > 0 ? inside / tsc : 0;
         tsc = inside;
     }
@@ -181,7 +181,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
         double inside = (double)pk->ticks - (double)pk->marked * ((double)clock_overhead + (exact ? bias_of(MARKS).middle / out->rate : 0));
         out->ns *= tsc > 0 ? inside / tsc : 0;
         tsc = inside;
-    } else if (exact && (steps == 1 || !fenced)) {
+    } else if (exact && !fenced) {
         tsc -= bias_of(WINDOW).middle / out->rate;
         if (out->is_short) out->ns = tsc * tick_ns / (double)steps;
     }
@@ -219,7 +219,7 @@ static sample sample_of(int at, const kind *what, long turn) {
     before_known(turn);
     if (at == FENCE) {
         mark before = mark_before();
-        uint64_t took = what->fenced();
+        uint64_t one_alone = what->fenced(1), took = what->fenced(1 + KNOWN_STEPS) - one_alone; /* without what the window adds */
         mark after = mark_after();
         out.rate = cycles_a_tick(before, after), out.cycles = (double)took * out.rate / KNOWN_STEPS;
         out.steady = is_steady(before, after), out.quiet = is_quiet(probe_level(before, after));
@@ -230,7 +230,7 @@ static sample sample_of(int at, const kind *what, long turn) {
         out.cycles = shared->cycles, out.ns = shared->ns, out.rate = shared->rate;
         out.steady = shared->steady, out.quiet = is_quiet(shared->level);
     } else {
-        once(at == MARKS ? what->marked : what->alone, NULL, &pk, 1, 0, -1, &one);
+        once(at == MARKS ? what->marked : at == APART ? what->apart : what->alone, NULL, &pk, 1, 0, -1, &one);
         out.cycles = one.cycles, out.rate = one.rate, out.steady = one.steady, out.quiet = is_quiet(one.level);
     }
     return out;
@@ -267,6 +267,12 @@ static void calibrate_way(int at) {
     }
     one->begun = 1;
     fenced = was_fenced, exact = was_exact;
+}
+
+/* What executions apart need. */
+static void calibrate_apart(void) {
+    calibrate_way(FENCE);
+    calibrate_way(APART);
 }
 
 /* One window of a whole program; an execution is a run of main(). */
@@ -407,18 +413,20 @@ static void merge_reports(pk_context *pk) {
 /* By how many cycles per execution the truth may lie below and above the figure for what the readings add, and up to which
    figure nothing tells it from none: a pair of marks reads no less than it does around nothing. */
 static void answer_bias(int at, const window *last, long steps) {
-    bias added = bias_of(at);
-    double times = at == WINDOW ? 1 / (double)steps : at == FENCE ? 1 : last->pairs;
-    double nothing = ways[at].beside[NOTHING] - added.middle;
-    nothing = added.known ? above_nothing(nothing) + MARGIN : 0.0 / 0.0;
-    fprintf(answers, "bias %.6g %.6g %.6g\n", (added.below + MARGIN) * times, (added.above + MARGIN) * times, nothing * times);
+    bias added = bias_of(at == FENCE ? APART : at), further = at == FENCE ? bias_of(FENCE) : (bias){.known = 1};
+    double times = at == WINDOW || at == FENCE ? 1 / (double)steps : last->pairs, margin = at == FENCE ? MARGIN : MARGIN * times;
+    double more = at == FENCE ? 1 - times : 0;
+    double nothing = ways[at].beside[NOTHING] - bias_of(at).middle;
+    nothing = added.known && further.known ? above_nothing(nothing) + MARGIN : 0.0 / 0.0;
+    fprintf(answers, "bias %.6g %.6g %.6g\n", added.below * times + further.below * more + margin,
+            added.above * times + further.above * more + margin, nothing * (at == FENCE ? 1 : times));
 }
 /* Executions one after the other: their cycles. */
 static void answer_apart(const timed *what, pk_context *pk, fences_function fences) {
     const char *fault = "";
     if (what->program || pk->steps == 1 || pk->marked || fenced) { fprintf(answers, "apart same\n"); return; }
     if (!set_fences(fences, 1)) { fprintf(answers, "apart nan\n"); return; }
-    calibrate_way(FENCE);
+    calibrate_apart();
     fenced = 1;
     window last = {0};
     windows_of_run(what, pk, &last, &fault);
@@ -450,7 +458,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         goto done;
     }
     program_event_type = (unsigned)event_type, program_event_config = event_config;
-    if (apart) calibrate_way(FENCE);
+    if (apart) calibrate_apart();
     fenced = apart && set_fences(fences, 1) > 0;
     pk_context pk;
     memset(&pk, 0, sizeof pk);
@@ -483,7 +491,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     }
     fprintf(answers, "begin %s %ld %llu\n", variant, pk.steps, (unsigned long long)clock_overhead);
     int at = program ? PROGRAM : pk.marked ? MARKS : fenced ? FENCE : WINDOW;
-    calibrate_way(at);
+    if (at != FENCE) calibrate_way(at);
     exact = 1;
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
