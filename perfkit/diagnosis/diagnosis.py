@@ -43,7 +43,8 @@ WEIGHT = 2.0
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
 LEAST = 0.01  # a smaller speedup is no bottleneck
 _CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all: no other one can be hotter
-_FETCHING = ("taken_branches", "op_cache", "front_end")  # what small loops wait for; how busy they are is not known
+# What small loops wait for; how busy it is is not known. A turn per cycle is the chain of the loop's own counter, too.
+_TURNING = ("taken_branches", "op_cache", "front_end", "instruction_latency")
 _NUMBERS = {2: "two", 3: "three", 4: "four"}
 _SEVERAL = 4  # resources that are named together, at most
 _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
@@ -477,7 +478,7 @@ class Diagnosis(Summarised):
         gain = float(found.speedup[most, -1])
         if gain >= HOLDS:
             return Together(found.resources[most], gain)
-        return self._several([*names, *(name for name in _FETCHING if name in known and name not in names)])
+        return self._several([*names, *(name for name in _TURNING if name in known and name not in names)])
 
     def _several(self, names: list[str]) -> "Together | None":
         """Leave out of these resources, the least busy first, what is not needed for most of their gain."""
@@ -677,7 +678,8 @@ class Diagnosis(Summarised):
         where, name = self._said(at), words.brief(self.function)
         resource, both = self.bottleneck, self.together
         if both is not None:
-            *first, last = dict.fromkeys(self._words(name)[0] for name in both.resources)
+            of = both.resources if "front_end" not in both.resources else [r for r in both.resources if r != "retire"]
+            *first, last = dict.fromkeys(self._words(name)[0] for name in of)
             held = f"{'; '.join(first)}; and {last}" if first else last
             change = listed(map(_better, both.resources))
             number, none = _NUMBERS[len(both.resources)], "neither" if len(both.resources) == 2 else "none"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from perfkit.collectors.profile.hot import Profile
 from perfkit.diagnosis.diagnosis import Diagnosis, Opinion
 from perfkit.diagnosis.noise_curves import NONE
+from perfkit.diagnosis.ports import divides
 from perfkit.errors import PerfkitError
 from perfkit.machine.core import Microarchitecture
 from perfkit.names import listed
@@ -142,7 +143,7 @@ def _roofline(answer: Diagnosis) -> list[Opinion]:
     trace = answer.result.trace.head(DAG_LIMIT)
     table = found.to_frame()
     tied = table[(table["gain"] >= table["gain"].max() - 0.02) & (table["gain"] > 0.005)]["resource"].tolist()
-    held = {group(each) for each in _held(answer)}
+    held = {"divider" if divides(answer.result, each) else group(each) for each in _held(answer)}
     agrees = any(group(each) in held for each in tied) if held else not tied
     part = (
         f" (first {trace.instruction_count:,} instructions)"

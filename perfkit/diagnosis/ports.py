@@ -21,8 +21,18 @@ _PAGE = 4096
 _OF_STORES = frozenset({"store_commit", "store_buffer", "page_split_store"})
 _LOCKED = re.compile(r"lock |xchg .*\[")
 _PREFIX = re.compile(r"^(?:lock|rep\w*|xacquire|xrelease|notrack|bnd) ")
+_DIVISIONS = "divisions"
 _DIVISION = re.compile(r"v?(div|sqrt|fdiv|fsqrt|idiv)")
 _SLOW = 1.5  # cycles from which a division is one that waits for a unit that is not pipelined
+_KEPT = (
+    4.0  # cycles for which an operation keeps a whole group of ports, from which the operation is named, not the rate
+)
+_REPEATS = re.compile(r"(rep\w* \w+)")
+_LESS = (
+    (_REPEATS, "copies and fills of a size that is known, or loops of vector moves: one that repeats begins slowly"),
+    (re.compile(r"[msl]fence|serialize|cpuid"), "fewer fences, or an acquire or release in their place"),
+    (re.compile(r"rdtscp?|rdpmc"), "reading the clock less often"),
+)
 _GATHER = re.compile(r"vp?gather")
 _STORE = re.compile(r"(v?mov\w*|push|stos\w*|v?p?extr\w*|vextract\w*|vp?scatter\w*) (\w+ ptr )?(\w\w:)?\[|push ")
 
@@ -75,9 +85,16 @@ def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
         )
     if share(_DIVISION) > _MOST and each(_DIVISION) >= _SLOW:
         return (
-            f"divisions: each keeps the ports {resource} for {each(_DIVISION):.1f} cycles",
+            f"{_DIVISIONS}: each keeps the ports {resource} for {each(_DIVISION):.1f} cycles",
             "multiplying by the reciprocal",
         )
+    name = _commonest(texts, use)
+    those = re.compile(rf"(lock )?{re.escape(name)}\b")
+    if share(those) > _MOST and each(those) >= _KEPT:
+        less = next(
+            (remedy for kind, remedy in _LESS if kind.match(name)), "fewer of them, or simpler ones in their place"
+        )
+        return f"{name}: each keeps the ports {resource} for {each(those):.0f} cycles", less
     most = f"the ports {resource} take {rate:g} a cycle at most"
     if loads.sum() >= _MOST * use.sum() and (torn := _torn(result, stores=False)):
         return f"loads: {torn}", "aligned data"
@@ -89,6 +106,11 @@ def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
         f"the ports {resource}, which {_shared(texts, use)} share: {rate:g} a cycle at most",
         words.remedy(resource),
     )
+
+
+def divides(result: "GusResult", resource: str) -> bool:
+    """Whether a resource holds the code back by its divisions, whatever ports a core file gives its divider."""
+    return in_words(result, resource)[0].startswith(_DIVISIONS)
 
 
 def _missed(result: "GusResult") -> tuple[str, str]:
@@ -121,6 +143,16 @@ def _torn(result: "GusResult", stores: bool) -> str:
         if crossing >= _TORN:
             return f"{crossing:.0%} of them lie across {what} and are two accesses each"
     return ""
+
+
+def _commonest(texts: tuple[str, ...], use: np.ndarray) -> str:
+    """Name the operation that takes most of a group's work; one that repeats with its prefix."""
+    by_name: dict[str, float] = {}
+    for text, part in zip(texts, use.tolist(), strict=True):
+        repeats = _REPEATS.match(text)
+        name = repeats[1] if repeats else _PREFIX.sub("", text).split(" ", 1)[0]
+        by_name[name] = by_name.get(name, 0.0) + part
+    return max(by_name, key=lambda name: by_name[name])
 
 
 def _shared(texts: tuple[str, ...], use: np.ndarray) -> str:

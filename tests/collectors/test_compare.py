@@ -118,6 +118,65 @@ def test_a_kernel_of_which_the_compiler_left_nothing_is_told(body, told):
     assert any("the compiler removed it" in str(one.message) for one in said) == told
 
 
+OWN = {
+    "inline variable": 'inline long own = {}; extern "C" void f(void) {{ for (long i = 0; i < own; i++) STEP; }}',
+    "static member": "template <class T> struct S {{ static long own; }}; template <class T> long S<T>::own = {};\n"
+    'extern "C" void f(void) {{ for (long i = 0; i < S<int>::own; i++) STEP; }}',
+    "static of inline": "inline long &own() {{ static long n = {}; return n; }}\n"
+    'extern "C" void f(void) {{ for (long i = 0, n = own(); i < n; i++) STEP; }}',
+    "name of libc": 'extern "C" long index(long n) {{ for (long i = 0; i < n; i++) STEP; return n; }}\n'
+    'extern "C" void f(void) {{ index({}); }}',
+}
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("kind", OWN)
+def test_each_kernel_has_its_own_variables_and_calls_its_own_functions(kind, tmp_path):
+    """A process has one of each variable that C++ shares among files, and prefers the C library's functions."""
+    step = '__asm__ volatile("imul %%rax, %%rax" : : : "rax")'
+    sides = []
+    for turns in (2000, 4000):
+        path = tmp_path / f"of_{turns}.cpp"
+        path.write_text(OWN[kind].format(turns).replace("STEP", step))
+        sides.append(compile_kernel(path, "f", flags="-O1"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        found = compare(*sides, processes=6, rounds=10)
+    assert found.effect == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.measures
+def test_a_side_that_flushes_subnormal_numbers_does_not_have_the_other_do_so(tmp_path):
+    """-ffast-math links what sets the processor's flag when a library is loaded; the kernel tells whether it is set."""
+    source = """double f(double x) {
+        volatile double y = x;
+        long n = y * 0.5 == 0 ? 4000 : 2000;
+        for (long i = 0; i < n; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+        return n; }"""
+    path = tmp_path / "f.c"
+    path.write_text(source)
+    plain, fast = (compile_kernel(path, "f", flags=f"-O1 {more}") for more in ("", "-ffast-math"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        found = [compare(*sides, 1e-310, processes=6, rounds=10).effect for sides in ((plain, fast), (fast, plain))]
+    if all(abs(effect) < 0.1 for effect in found):
+        pytest.skip("this compiler does not set the flag for libraries (gcc 13 and later do not)")
+    assert found == [pytest.approx(1.0, abs=0.1), pytest.approx(-0.5, abs=0.05)]
+
+
+def test_different_libraries_of_one_name_are_refused(tmp_path):
+    kernels = []
+    for turns in (1, 2):
+        folder = tmp_path / str(turns)
+        folder.mkdir()
+        compile_library = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(folder / "libown.so")]
+        subprocess.run(compile_library, input=f"int own(void) {{ return {turns}; }}", text=True, check=True)
+        flags = f"-O1 -L{folder} -lown -Wl,-rpath,{folder}"
+        kernels.append(compile_kernel("int own(void); int f(void) { return own(); }", "f", flags=flags))
+    with pytest.raises(SettingError, match="loads only the first library of a name"):
+        compare(*kernels)
+
+
 def test_flags_are_words_as_a_shell_has_them():
     kernel = compile_kernel("long f(void) { return A; }", "f", flags="-O1 '-DA=1 + 1'")
     assert kernel.flags == ("-O1", "-DA=1 + 1")
@@ -238,6 +297,7 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
         ctypes.c_long(0),
         pointer(labels),
         pointer(turn),
+        pointer(np.full(2, timer.perfkit_control(), np.uint32)),
     )
     assert library.work() == 2
     assert turn[0] == 0  # nobody's any more

@@ -313,13 +313,33 @@ def _check(a: "Kernel", b: "Kernel", processes: int, rounds: int, confidence: fl
         raise SettingError(f"rounds must be {2 * _FEWEST} or more, found {rounds}")
     if not 0.5 <= confidence < 1:
         raise SettingError(f"confidence must lie between 0.5 and 1, found {confidence}")
+    _check_libraries(a, b)
     if not 0 <= least < 1:
         raise SettingError(f"least must lie between 0 and 1, found {least}")
 
 
+def _check_libraries(a: "Kernel", b: "Kernel") -> None:
+    """Refuse two kernels that ask for different libraries of one name: a process loads the first of them only."""
+    found = []
+    for kernel in (a, b):
+        elf = ElfFile(kernel.path)
+        places = [Path(folder, name) for name in elf.needed for folder in elf.run_paths]
+        found.append({place.name: place for place in reversed(places) if place.is_file()})
+    for name in sorted(found[0].keys() & found[1].keys()):
+        one, other = found[0][name], found[1][name]
+        if not one.samefile(other) and one.read_bytes() != other.read_bytes():
+            raise SettingError(
+                f"{a.name} needs {one}, and {b.name} needs {other}: a process loads only the first library of a name. "
+                "Give one of them another name (-Wl,-soname), or link it in"
+            )
+
+
 def _side(kernel: "Kernel", copy: Path) -> dict[str, Any]:
-    """Describe a kernel; a copy of its library, because a library is loaded only once, whatever its name."""
-    copy.write_bytes(Path(kernel.path).read_bytes())
+    """Describe a kernel; a copy of its library, because a library is loaded only once, whatever its name.
+
+    In the copy no variable is one of both libraries (`ElfFile.without_unique`).
+    """
+    copy.write_bytes(ElfFile(kernel.path).without_unique())
     return {"library": str(copy), "function": kernel.function, "setup": kernel.has_setup}
 
 
@@ -393,16 +413,20 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     random = np.random.default_rng([spec["seed"], number])
     # Half of the processes swap the kernels in everything: order of loading, of setting up, addresses.
     swap = -1 if random.random() < 0.5 else 1
-    sides = [  # with their arrays at the same places of their pages
-        loaded(side["library"], side["function"], side["setup"], spec["arguments"], [spec["seed"], number, 1])
-        for side in spec["sides"][::swap]
-    ]
+    plain = timer.perfkit_control()
+    sides, control = [], np.zeros(2, dtype=np.uint32)
+    for k, side in enumerate(spec["sides"][::swap]):  # with their arrays at the same places of their pages
+        sides.append(
+            loaded(side["library"], side["function"], side["setup"], spec["arguments"], [spec["seed"], number, 1])
+        )
+        control[k] = timer.perfkit_control()
+        timer.perfkit_set_control(plain)
 
     labels = np.array([1, 2][::swap], dtype=np.uint8)
     turn = np.memmap(spec["turn"], dtype=np.uint8, mode="r+", shape=(1,))
 
     def sampler(calls: list[int], rounds: int, apart: bool = spec["apart"]) -> NDArray[np.int64]:
-        return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn))[:, ::swap]
+        return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn, control))[:, ::swap]
 
     if spec["calls"] is None:
         spec["calls"] = _enough(lambda calls: rough_cycles(sampler(calls, _TRIAL).reshape(-1, 7), link))
@@ -428,7 +452,7 @@ def _rounds(
     calls: list[int],
     rounds: int,
     apart: bool,
-    turns: tuple[NDArray[np.uint8], NDArray[np.uint8]],
+    beside: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint32]],
 ) -> NDArray[np.int64]:
     order = random.integers(0, 2, rounds).astype(np.uint8)
     out = np.zeros((rounds, 2, 7), dtype=np.int64)
@@ -448,6 +472,6 @@ def _rounds(
         pointer(out),
         both([side.setup for side in sides]),
         ctypes.c_long(apart),
-        *(pointer(one) for one in turns),
+        *(pointer(one) for one in beside),
     )
     return out

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.cycle_clock import judge, link_cycles
+from perfkit.collectors.tracer.copied import load_mode
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, SettingError, UnavailableError
 from perfkit.workers.started import module_path
 
@@ -266,7 +268,7 @@ def loaded(library_path: str, function: str, setup: bool, arguments: list[list[A
     begins at a line of its page that `seed` draws.
     """
     random = np.random.default_rng(seed)
-    library = ctypes.CDLL(library_path)
+    library = ctypes.CDLL(library_path, mode=load_mode(ElfFile(library_path)))
     integers, floats, keep = (ctypes.c_long * _INTEGERS)(), (ctypes.c_double * _FLOATS)(), []
     at_integer = at_float = 0
     for kind, value in arguments:

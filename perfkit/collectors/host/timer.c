@@ -59,27 +59,36 @@ static void long_sample(const pk_clock *clock, function f, const long *i, const 
     if (wall - mine > WAITED * wall) row[0] = 0; /* no reading: the sample is not steady */
 }
 
+/* The control word of SSE. A library that is linked with -ffast-math sets flush-to-zero when it is loaded, for all that
+   runs in the process: so each kernel is called with its own. */
+uint32_t perfkit_control(void) { return __builtin_ia32_stmxcsr(); }
+void perfkit_set_control(uint32_t word) { __builtin_ia32_ldmxcsr(word); }
+
 /* Two kernels in turns, each with its own number of calls: in each round both are sampled, in the order that the round's number says (0: the first kernel
    first). An untimed call before each sample brings back what the other kernel evicted. `turn_of` says for others to read whose
    turn it is, by the kernel's label; 0: nobody's. */
 void perfkit_pairs(const function *f, const long *const *i, const double *const *d, const long *calls, long rounds,
                    const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void), long apart,
-                   const unsigned char *labels, volatile unsigned char *turn_of) {
+                   const unsigned char *labels, volatile unsigned char *turn_of, const uint32_t *control) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
     uint64_t warm[7], taken[2] = {0, 0};
+    uint32_t before = perfkit_control();
     for (int k = 0; k < 2; k++) {
         *turn_of = labels[k];
+        perfkit_set_control(control[k]);
         if (setup[k]) setup[k]();
     }
     for (long r = -3; r < rounds; r++)
         for (int turn = 0; turn < 2; turn++) {
             int k = r < 0 ? turn : turn ^ order[r];
             *turn_of = labels[k];
+            perfkit_set_control(control[k]);
             sample(&clock, f[k], i[k], d[k], 1, 0, warm);
             (taken[k] > LONG_SAMPLE ? long_sample : sample)(&clock, f[k], i[k], d[k], calls[k], (int)apart, r < 0 ? warm : out[r][k]);
             taken[k] = (r < 0 ? warm : out[r][k])[3];
         }
     *turn_of = 0;
+    perfkit_set_control(before);
 }
 
 /* A function of PERFKIT_KNOWN dependent multiplications, called apart: what is over is the fence and the call itself. */

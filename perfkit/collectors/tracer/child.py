@@ -158,7 +158,7 @@ class Session:
 
     def load(self) -> None:
         """Load the code, before anything else is mapped: so that its addresses are the same every time."""
-        from perfkit.collectors.tracer.copied import bind, held_before
+        from perfkit.collectors.tracer.copied import bind, held_before, load_mode
         from perfkit.collectors.tracer.elf import ElfFile
 
         spec = self.spec
@@ -169,7 +169,7 @@ class Session:
             path = str(Path(spec["scratch"]) / "program.so")
             Path(path).write_bytes(self.elf.without_pie_flag())
             before = held_before(self.elf)
-        mode = ctypes.RTLD_GLOBAL if program else ctypes.DEFAULT_MODE
+        mode = ctypes.RTLD_GLOBAL if program else load_mode(self.elf)
         if spec.get("pinned"):
             import perfkit.collectors.tracer.pinned_child as pinning
 

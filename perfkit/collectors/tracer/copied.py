@@ -8,6 +8,7 @@ change it in part, the rest is not what it would be.
 """
 
 import ctypes
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,16 @@ class Standing:
     pointers: tuple[tuple[int, str, int], ...]  # address of the pointer, the variable's name, what is added
     values: Mapping[str, tuple[int, bytes]]  # name -> the variable's address, and its bytes
     files: frozenset[int]  # where they are loaded
+
+
+def load_mode(library: ElfFile) -> int:
+    """Return how a library is loaded so that it calls its own functions, as in a program that is linked with it.
+
+    The dynamic linker prefers what the process had before, as it would be Python's and the C library's: `index` and
+    `step` are names of functions of theirs.
+    """
+    before = ctypes.CDLL(None)
+    return ctypes.DEFAULT_MODE | (os.RTLD_DEEPBIND if any(hasattr(before, name) for name in library.functions) else 0)
 
 
 def held_before(program: ElfFile) -> Standing:

@@ -28,9 +28,9 @@ _MACHINE_NAMES = {3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 2, 4, 11
 _STT_OBJECT, _STT_FUNC, _STT_FILE = 1, 2, 4
-_STB_LOCAL = 0
+_STB_LOCAL, _STB_GLOBAL, _STB_GNU_UNIQUE, _SYMBOL_SIZE = 0, 1, 10, 24
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
-_DT_RPATH, _DT_RUNPATH = 15, 29
+_DT_NEEDED, _DT_RPATH, _DT_RUNPATH = 1, 15, 29
 _R_COPY, _R_POINTER = 5, 6  # of x86-64: R_X86_64_COPY; R_X86_64_GLOB_DAT
 
 
@@ -434,6 +434,35 @@ class ElfFile:
             (flags,) = struct.unpack_from("<Q", data, at)
             struct.pack_into("<Q", data, at, flags & ~_DF_1_PIE)
         return bytes(data)
+
+    def without_unique(self) -> bytes:
+        """Return the file's bytes, changed so that its variables are its own.
+
+        Inline variables of C++, static members of templates and static variables of inline functions are symbols that
+        the dynamic linker makes one of in all files of a process (STB_GNU_UNIQUE), also in those that are loaded apart.
+        """
+        data = bytearray(self.data)
+        for section in self._sections:
+            if section[1] == _SHT_DYNSYM:
+                for at in range(section[4], section[4] + section[5], _SYMBOL_SIZE):
+                    if data[at + 4] >> 4 == _STB_GNU_UNIQUE:
+                        data[at + 4] = _STB_GLOBAL << 4 | data[at + 4] & 0xF
+        return bytes(data)
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """The libraries that it asks for, by their names."""
+        values = [
+            struct.unpack_from("<QQ", self.data, at)
+            for segment in self.segments
+            if segment.kind == _PT_DYNAMIC
+            for at in range(segment.offset, segment.offset + segment.file_size - 15, 16)
+        ]
+        names = next((section[6] for section in self._sections if section[1] == _SHT_DYNSYM), None)
+        if names is None:
+            return ()
+        starts = [self._sections[names][4] + value for tag, value in values if tag == _DT_NEEDED]
+        return tuple(self.data[at : self.data.index(0, at)].decode(errors="surrogateescape") for at in starts)
 
     def _flag_1(self) -> int | None:
         """Return the file offset of DT_FLAGS_1's value where it says 'position-independent program'."""

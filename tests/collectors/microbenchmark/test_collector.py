@@ -87,6 +87,24 @@ PK_REGION {
 """
 
 
+def test_rows_that_flush_subnormal_numbers_do_not_have_others_do_so():
+    """-ffast-math links what sets the processor's flag when an object is loaded; the region tells whether it is set."""
+    kernel = """PK_REGION {
+        volatile double y = 1e-310;
+        long n = y * 0.5 == 0 ? 4000 : 2000;
+        for (long i = 0; i < n; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+        PK_REPORT("turns", n);
+    }"""
+    study = Study(kernel, flags=["-O1 -ffast-math", "-O1", "-O1 -g -ffast-math", "-O1 -g"])
+    table = Microbenchmark().collect(study).table.set_index("flags")
+    turns = table["turns"]
+    assert turns[["-O1", "-O1 -g"]].tolist() == [2000, 2000]
+    if (turns == 2000).all():
+        pytest.skip("this compiler does not set the flag for libraries (gcc 13 and later do not)")
+    assert turns.filter(like="fast").tolist() == [4000, 4000]
+    assert table["cycles"]["-O1 -ffast-math"] > 1.5 * table["cycles"]["-O1"]
+
+
 def test_a_row_says_how_long_an_execution_alone_takes():
     """64 dependent multiplications of 3 cycles (5 on small cores): executions that do not depend on another overlap."""
     runs = Microbenchmark().collect(Study(CHAIN, {"CARRIED": [0, 1]}))
