@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import dataclasses
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.host import compare as module
-from perfkit.collectors.host.compare import _calls, _disturbed, by_process, compare
+from perfkit.collectors.host.compare import _argument, _calls, _disturbed, by_process, compare
 from perfkit.collectors.host.comparison import KernelComparison
 from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, judge
 from perfkit.collectors.host.measuring import build_timer, enough_calls, loaded, pointer
@@ -536,12 +537,13 @@ def test_reports_name_what_was_called_and_files_of_one_name_apart(tmp_path):
     assert module._names(*texts) == ("f (A)", "f (B)")
     assert module._names(one, texts[0]) == ("a", "f")
     call = module._call(one, (np.zeros((10, 20)), 2.5, 7, np.arange(4, dtype=np.int32)))
-    assert call == "f(f8[10x20], 2.5, 7, i4[4])"
+    assert call == "f(f8[10x20], 2.5, 7, i4[4] ascending)"
     ratios = [1.02, 1.021, 1.019, 1.02, 1.02]
     found = comparison(ratios, called=(call, call))
-    assert f"Called: {call}." in found.to_markdown()
+    kept = "; arrays are filled once, and a call finds what the one before left in them" if "[" in call else ""
+    assert f"Called: {call}{kept}." in found.to_markdown()
     assert found.to_dict()["a"]["call"] == call
-    assert f"Called: {call} of old, g(3) of new." in comparison(ratios, called=(call, "g(3)")).to_html()
+    assert f"Called: {call} of old, g(3) of new{kept}." in comparison(ratios, called=(call, "g(3)")).to_html()
     assert "Called" not in comparison(ratios).summary()
 
 
@@ -640,3 +642,34 @@ def test_time_in_which_others_had_the_processor_is_not_the_kernels():
         finally:
             other.kill()
     assert cycles is None or cycles == pytest.approx(15e6, rel=0.03)
+
+
+def test_rare_slow_calls_are_told_beside_the_middle_one():
+    """Of means that say another thing than the medians, surely; of means that vary by as much, nothing."""
+    ratios = [0.91, 0.912, 0.909, 0.911, 0.91, 0.9105]
+    found = comparison(ratios)
+    assert "middle round" not in found.summary()  # results of before the means were kept
+    means = found.table.assign(mean_a=1000.0, mean_b=[1360.0, 1350.0, 1365.0, 1362.0, 1358.0, 1361.0])
+    told = dataclasses.replace(found, table=means)
+    assert "by the middle round and not by the mean" in told.summary().splitlines()[0]
+    assert "the effect on the mean of all rounds is +35.9" in told.summary()
+    assert told.to_dict()["effect_on_means"] == pytest.approx(0.359, abs=0.001)
+    noisy = means.assign(mean_b=[1360.0, 910.0, 700.0, 1100.0, 900.0, 2000.0])
+    assert "middle round" not in dataclasses.replace(found, table=noisy).summary()
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (np.arange(5), "i8[5] ascending"), (np.array([3.0, 1.0]), "f8[2]"), (np.ones((2, 3)), "f8[2x3]"), (7, "7"),
+])  # fmt: skip
+def test_sorted_arrays_are_called_so(value, text):
+    assert _argument(value) == text
+
+
+@pytest.mark.measures
+def test_threads_are_told_to_share_the_processor():
+    source = """#include <pthread.h>
+    static void *work(void *n) { return n; }
+    void f(void) { pthread_t one; pthread_create(&one, 0, work, 0); pthread_join(one, 0); }"""
+    kernel = compile_kernel(source, "f", flags="-O1 -pthread")
+    with pytest.warns(PerfkitWarning, match="run on the one processor"):
+        compare(kernel, kernel, processes=6, rounds=10)

@@ -61,6 +61,11 @@ _BUSY = (
 )
 _NO_WORK = 12  # bytes of code that begins with endbr64, sets a register and returns
 _NO_TIME = 20.0  # cycles; calling an empty function takes 8 on a Zen 5
+_STARTS = ("pthread_create", "thrd_create", "GOMP_parallel", "__kmpc_fork_call", "_ZNSt6thread15_M_start_thread")
+_ONE_PROCESSOR = (
+    "code here starts threads, and all of them run on the one processor that is measured: what they gain by running "
+    "beside each other does not show"
+)
 _EMPTY = (
     "{} has no more than {} bytes of code and takes {:.1f} cycles, about what calling nothing takes: if it "
     "should do work, the compiler removed it (return the result, or take as an argument what it works on)"
@@ -189,6 +194,8 @@ def compare(
     )
     if not quiet:
         warnings.warn(_BUSY.format(result.busy_share), PerfkitWarning, stacklevel=2)
+    if any(name.startswith(_STARTS) for kernel in (a, b) for name in ElfFile(kernel.path).imports.values()):
+        warnings.warn(_ONE_PROCESSOR, PerfkitWarning, stacklevel=2)
     for kernel, cycles, name in zip((a, b), result.cycles, result.names, strict=True):
         size = ElfFile(kernel.path).function(kernel.function).size
         if size <= _NO_WORK and cycles < _NO_TIME:
@@ -282,6 +289,8 @@ def by_process(
                     "cycles_a": float(a),
                     "cycles_b": float(b),
                     "ratio": float(ratio),
+                    "mean_a": float(cycles[counts, 0].mean()),
+                    "mean_b": float(cycles[counts, 1].mean()),
                     "rounds": int(np.count_nonzero(counts)),
                     "busy": int(np.count_nonzero(awake & steady & mine)),
                     "rejected": int(np.count_nonzero(~steady & mine)),
@@ -355,7 +364,8 @@ def _call(kernel: "Kernel", arguments: tuple[Any, ...]) -> str:
 def _argument(value: Any) -> str:
     if not isinstance(value, np.ndarray):
         return str(value)
-    return f"{value.dtype.str.lstrip('<>|=')}[{'x'.join(map(str, value.shape))}]"
+    order = " ascending" if value.size > 1 and value.dtype.kind in "iuf" and (np.diff(value.ravel()) > 0).all() else ""
+    return f"{value.dtype.str.lstrip('<>|=')}[{'x'.join(map(str, value.shape))}]{order}"
 
 
 def _names(a: "Kernel", b: "Kernel") -> tuple[str, str]:

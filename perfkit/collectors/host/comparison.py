@@ -19,6 +19,7 @@ Verdict = Literal["slower", "faster", "same", "undecided"]
 
 
 _TIMES = 9.0  # a change of which a factor says more than its percent
+_SURE_OF_MEANS, _TAIL = 5, 0.02  # processes, and what else the mean has to say, from which that is said
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
 
 
@@ -181,6 +182,7 @@ class KernelComparison(Tabled):
             "least": self.least,
             "processes": len(self.table),
             "rounds": int(self.table["rounds"].sum()),
+            "effect_on_means": self._of_means,
             "busy_share": self.busy_share,
             "apart": self.apart,
             "cycles_apart": None if self.alone is None else list(self.alone),
@@ -210,6 +212,7 @@ class KernelComparison(Tabled):
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
         verdict += ", calls in a row, which overlap" if self._overlaps else ""
+        verdict += ", by the middle round and not by the mean" if self._of_means is not None else ""
         lines = [
             f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured).",
             f"{a}: {took[0]}; {b}: {took[1]}.",
@@ -224,7 +227,8 @@ class KernelComparison(Tabled):
         if any(self.called):
             same = self.called[0] == self.called[1]
             each = self.called[0] if same else f"{self.called[0]} of {a}, {self.called[1]} of {b}"
-            lines.append(f"Called: {each}.")
+            kept = "; arrays are filled once, and a call finds what the one before left in them" if "[" in each else ""
+            lines.append(f"Called: {each}{kept}.")
         if self.alone is not None and self._overlaps:
             one, other = self.alone
             lines.append(
@@ -237,6 +241,11 @@ class KernelComparison(Tabled):
             lines.append(f"What keeps the calls apart is subtracted, give or take {FENCE} cycles.")
         if not self.quiet:
             lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
+        if (means := self._of_means) is not None:
+            lines.append(
+                f"Some calls take much longer than most: the effect on the mean of all rounds is {_change(means)}, "
+                "where the one above is on the middle round. Decide which of them counts."
+            )
         if self.spread > _SPREAD:
             slower = int((self.table["ratio"] > 1).sum())
             lines.append(
@@ -245,6 +254,18 @@ class KernelComparison(Tabled):
                 "disturbed some of them. Compare again before you rely on its size."
             )
         return "\n".join(lines)
+
+    @property
+    def _of_means(self) -> float | None:
+        """The effect on the mean of all rounds, where that is surely another than on the median round; else None."""
+        from scipy.stats import t
+
+        if "mean_a" not in self.table or self.disturbed or len(self.table) < _SURE_OF_MEANS:
+            return None
+        logs = np.log((self.table["mean_b"] / self.table["mean_a"]).to_numpy())
+        half = t.ppf(0.9995, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
+        off = abs(logs.mean() - np.log1p(self.effect))
+        return float(np.expm1(logs.mean())) if off > max(half, _TAIL) else None
 
     @property
     def _overlaps(self) -> bool:

@@ -183,6 +183,7 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "grain": asdict(got.grain) if got.grain is not None else None,
         "bias": _nullable(asdict(got.bias)) if got.bias is not None else None,
         "lost": got.lost,
+        "varies": got.varies,
         "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
     }  # fmt: skip
@@ -259,6 +260,8 @@ def _row(
         max(end + moved, 0.0)
         for end, moved in zip(ends, _moved(study, figures, below + lost * figures["cycles"], above), strict=True)
     ]
+    more = min(float(one.get("varies", 0.0)) for one in chosen)
+    varies = _VARIES.format(more) if more > _MUCH * study.policy.tolerance else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     policy = study.policy
@@ -267,7 +270,7 @@ def _row(
     passes = min(policy.passes, policy.attempts)
     why = "" if said.settled else why_not(verdicts, calm, policy.tolerance, passes, readings)
     message = "; ".join(
-        filter(None, (built.message, why, _short(grain, steps * figures["cycles"]), vague, told, whole))
+        filter(None, (built.message, why, _short(grain, steps * figures["cycles"]), vague, varies, told, whole))
     )
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
@@ -311,6 +314,11 @@ def _moved(study: Study, figures: Mapping[str, float], below: float, above: floa
 _INTERRUPTED = (
     "interrupts meet each of so long windows and count as their time: they, and short waits for the processor, took up "
     "to {:.2%}, by which the interval reaches further down"
+)
+_MUCH = 2.0  # tolerances by which half of the quiet windows take longer, from which it is said
+_VARIES = (
+    "half of its windows take over {:.1%} longer than the figure, which is that of the fastest tenth: work that "
+    "differs from one execution to the next has no one figure; make what decides it a dimension"
 )
 _VAGUE = (
     "the figure is no longer than the interval that readings of the clock leave open (cycles_low, cycles_high), "

@@ -128,6 +128,8 @@ class Experiment:
         What the readings around what is timed leave open.
     lost : float
         The share of the time that interrupts took, where windows are so long that some meet each.
+    varies : float
+        By how much longer than the figure half of the quiet windows took, relative, in every run.
     """
 
     steps: int
@@ -138,6 +140,7 @@ class Experiment:
     grain: Grain | None = None
     bias: Bias | None = None
     lost: float = 0.0
+    varies: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -304,7 +307,7 @@ class MeasuringProcess:
         apart: float | None = math.nan
         grain: Grain | None = None
         bias: Bias | None = None
-        lost = 0.0
+        lost = varies = 0.0
         while True:
             line = self._line(deadline)
             if line is None:
@@ -325,12 +328,14 @@ class MeasuringProcess:
                     bias = Bias(*map(float, words[1:]))
                 elif words[0] == "lost" and steps and len(words) == 2:
                     lost = float(words[1])
+                elif words[0] == "varies" and steps and len(words) == 2:
+                    varies = float(words[1])
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])
                     self.level = min(level, self.level) if self.level > 0 else level
                 elif words == ["end", request.variant] and len(runs) == request.repetitions:
                     _check(reports)
-                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain, bias, lost)
+                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain, bias, lost, varies)
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
                 elif words[0] == "error":

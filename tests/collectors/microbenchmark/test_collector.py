@@ -87,6 +87,22 @@ PK_REGION {
 """
 
 
+VARYING = """static unsigned drawn = 1;
+PK_REGION {
+    drawn = drawn * 1664525u + 1013904223u;
+    long n = 1000 + (drawn >> 16) % 1000 * WIDE;
+    for (long i = 0; i < n; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+}"""
+
+
+def test_work_that_differs_between_executions_is_told():
+    """Half of the windows take 1,500 links or more, the fastest tenth some 1,200; where none is drawn, all as many."""
+    runs = Microbenchmark().collect(Study(VARYING, {"WIDE": [0, 1]}, steps=1))
+    steady, varying = (runs.table.loc[runs.table["WIDE"] == wide].iloc[0] for wide in (0, 1))
+    assert "work that differs from one execution to the next" in varying["message"]
+    assert "work that differs" not in steady["message"]
+
+
 def test_rows_that_flush_subnormal_numbers_do_not_have_others_do_so():
     """-ffast-math links what sets the processor's flag when an object is loaded; the region tells whether it is set."""
     kernel = """PK_REGION {

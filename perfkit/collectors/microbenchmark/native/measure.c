@@ -9,6 +9,7 @@
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
+              "varies share" (by how much longer than the figure half of the quiet windows took, in every run),
               "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
               region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
@@ -337,6 +338,15 @@ static double cycles_of(const windows_of *all, double grain) {
     for (int i = from; i < to; i++) sum += sorted[i].cycles;
     return sum / (to - from);
 }
+/* By how much longer than the figure half of the quiet windows take, relative: of work that differs from one execution to the
+   next, which the 10th percentile leaves out. What lies within the counter's steps is none. */
+static double varies(windows_of *quiet, double grain) {
+    static double ticks[LARGEST];
+    if (quiet->n < 10) return 0;
+    memcpy(ticks, quiet->tsc, (size_t)quiet->n * sizeof *ticks);
+    double low = about_tenth(ticks, quiet->n, grain), middle = ticks[quiet->n / 2]; /* sorted by now */
+    return low > 0 && middle - low > grain ? middle / low - 1 : 0;
+}
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
     windows_of *used = quiet->n ? quiet : steady->n ? steady : any;
@@ -510,10 +520,13 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     exact = 1;
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
+    double more = -1;
     lost_ns = watched_ns = 0;
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
         int tried = windows_of_run(&what, &pk, &one, &fault);
+        double longer = varies(&quiet, one.grain);
+        more = more < 0 || longer < more ? longer : more; /* noise is not in all runs */
         double cycles = *fault ? 0 : answer(&any, &steady, &quiet, tried, &one);
         double added = program ? bias_of(PROGRAM).middle - ways[PROGRAM].beside[0] : 0; /* as if integers ended it, which takes least */
         if (program && !*fault && cycles + (added > 0 ? added : 0) < 2) fault = "the program's region takes less than 2 cycles, which no reading of the clock tells from "
@@ -521,6 +534,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
     }
     answer_bias(at, &one, pk.steps);
+    fprintf(answers, "varies %.6g\n", more);
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
