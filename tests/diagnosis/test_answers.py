@@ -21,6 +21,7 @@ from perfkit.collectors.tracer.timed import messages
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.diagnosis import Measured
 from perfkit.diagnosis.opinions import opinions
+from perfkit.diagnosis.ports import in_words
 from perfkit.diagnosis.team import team_of
 from perfkit.diagnosis.words import brief
 from perfkit.errors import SettingError
@@ -333,6 +334,39 @@ double f(double *restrict y, const double *restrict x, long n) {
     return s;
 }
 """
+
+
+def test_a_loop_of_one_turn_per_cycle_is_held_by_its_branch_and_its_counter():
+    """A count per byte, all of one value: five operations per turn, of which none alone keeps a Zen 5 from the next."""
+    source = "void f(long *h, const unsigned char *b, long n) { for (long i = 0; i < n; i++) h[b[i]]++; }"
+    kernel = pk.collectors.compile_kernel(source, flags="-O2")
+    trace = kernel.trace(np.zeros(256, np.int64), np.zeros(4096, np.uint8), 4096)
+    result = pk.Gus("zen5", warm="caches").run(trace)
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis](), result=result, sources={})
+    assert answer.together is not None
+    assert {"taken_branches", "instruction_latency"} <= set(answer.together.resources)
+    assert answer.what_ifs[0].factor > 1.2
+    assert "things at once" in answer.headline()
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ('__asm__ volatile("rep movsq" : "+S"(a), "+D"(b), "+c"(k) : : "memory");', "rep movsq: each keeps the ports"),
+        ('__asm__ volatile("mfence" : : : "memory");', "mfence: each keeps the ports"),
+        ("b[k] = a[0] + a[1] + a[2] + a[3];", ""),
+    ],
+)
+def test_an_operation_that_keeps_its_ports_for_long_is_named(body, named):
+    source = (
+        f"void f(long *x, long *y, long n) {{ for (long i = 0; i < n; i++) {{ long *a = x, *b = y, k = 2; {body} }} }}"
+    )
+    kernel = pk.collectors.compile_kernel(source, flags="-O1")
+    result = pk.Gus("zen5").run(kernel.trace(np.zeros(64, np.int64), np.zeros(64, np.int64), 500))
+    busiest = result.occupancy().drop(["front_end", "retire"]).idxmax()
+    said, helps = in_words(result, busiest)
+    assert said.startswith(named) if named else "each keeps" not in said
+    assert helps
 
 
 def test_two_resources_that_hide_behind_each_other_are_named_together():
