@@ -33,7 +33,7 @@ from perfkit.dag.doubts import (
     full_early,
     nearly_full,
 )
-from perfkit.dag.graph import Dag
+from perfkit.dag.graph import Dag, expect_dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
@@ -148,6 +148,7 @@ class DagScheduler:
         DataError
             If the DAG has no nodes.
         """
+        expect_dag(dag, "DagScheduler.run")
         work = _Run(self, dag)
         follow = (
             Successors(len(dag.program.block_ops)) if not _predicted(dag) and (dag.program.op == BRANCH).any() else None
