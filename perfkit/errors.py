@@ -43,6 +43,10 @@ class SettingError(PerfkitError, ValueError):
     """A setting outside its range, or an unknown name: the message lists what is allowed."""
 
 
+class WrongTypeError(DataError, SettingError, TypeError):
+    """An argument of another type than the function takes: the message says which it takes, and how to get one."""
+
+
 class MissingFileError(SettingError, FileNotFoundError):
     """A path that names no file or folder."""
 
@@ -53,6 +57,25 @@ class UnavailableError(PerfkitError, RuntimeError):
 
 class PerfkitWarning(UserWarning):
     """The base of perfkit's warnings: a result was made, and the reader should know this about it."""
+
+
+def expect(fits: bool, given: object, where: str, what: str, how: str) -> None:
+    """Refuse an argument that does not fit; `what` a function takes and `how` to get one are words of the message.
+
+    Raises
+    ------
+    WrongTypeError
+        It does not fit.
+
+    Examples
+    --------
+    >>> expect(False, 3, "Gus.run", "a Trace", "load one with perfkit.Trace.load")
+    Traceback (most recent call last):
+    perfkit.errors.WrongTypeError: Gus.run takes a Trace; found int (3): load one with perfkit.Trace.load
+    """
+    if not fits:
+        shown = f" ({given!r:.40})" if isinstance(given, int | float | str) else ""
+        raise WrongTypeError(f"{where} takes {what}; found {type(given).__name__}{shown}: {how}")
 
 
 def uninstalled(error: ModuleNotFoundError) -> UnavailableError | None:

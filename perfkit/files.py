@@ -17,7 +17,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitError, SettingError, UnavailableError
+from perfkit.errors import (
+    DataError,
+    FormatError,
+    MissingFileError,
+    PerfkitError,
+    SettingError,
+    UnavailableError,
+    expect,
+)
 from perfkit.names import counted, listed
 
 if TYPE_CHECKING:
@@ -149,6 +157,12 @@ def shipped_folder(name: str) -> Path:
     raise DataError(f"no {name} found in {places[0]} or {places[1]}; install perfkit again")
 
 
+def a_path(path: str | Path, where: str) -> Path:
+    """Return a path as one; WrongTypeError where something else was given."""
+    expect(isinstance(path, str | os.PathLike), path, where, "the path of a file", "give its name")
+    return Path(path)
+
+
 def existing(path: str | Path) -> Path:
     """Return the path of a file that is there.
 
@@ -158,8 +172,10 @@ def existing(path: str | Path) -> Path:
         There is no such file (it is a FileNotFoundError too).
     FormatError
         It is a folder, or a device, which may have no end.
+    WrongTypeError
+        It is no path.
     """
-    found = Path(path)
+    found = a_path(path, "reading a file")
     if found.is_dir():
         raise FormatError(f"{path}: expected a file, found a folder")
     if found.is_char_device() or found.is_block_device():
@@ -350,7 +366,7 @@ def write_archive(
 
     import numpy as np
 
-    path = Path(path)
+    path = a_path(path, "writing a file")
     path.parent.mkdir(parents=True, exist_ok=True)
 
     def put(name: str, data: bytes, how: int) -> None:

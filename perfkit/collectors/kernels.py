@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError, of_extra
+from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError, expect, of_extra
 from perfkit.files import check_source, is_folder
 
 if TYPE_CHECKING:
@@ -340,12 +340,11 @@ def expect_kernel(given: Any, where: str) -> None:
 
     Raises
     ------
-    SettingError
+    WrongTypeError
         Something else was given, for example a source file's name.
     """
-    if not isinstance(given, Kernel):
-        how = "compile a source file with perfkit.collectors.compile_kernel, or open a library with library_kernel"
-        raise SettingError(f"{where} takes a Kernel; found {type(given).__name__}: {how}")
+    how = "compile a source file with perfkit.collectors.compile_kernel, or open a library with library_kernel"
+    expect(isinstance(given, Kernel), given, where, "a Kernel", how)
 
 
 def _is_path(source: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.errors import MissingFileError, SettingError
+from perfkit.errors import MissingFileError, SettingError, expect
 from perfkit.files import is_folder
 from perfkit.samples.events import closest
 from perfkit.trace.trace import Trace
@@ -59,6 +59,10 @@ def open_traces(
     from perfkit import datasets
     from perfkit.collectors.kernels import SOURCES
 
+    how = (
+        "give the path of a trace or of C code, a shipped trace or kernel by name, or several names separated by commas"
+    )
+    expect(isinstance(source, str | Path), source, "open_traces", "a name", how)
     shipped = [d.name.partition("/")[2] for d in datasets.catalogue() if d.format == "trace"]
     found: dict[str, Trace] = {}
     named = [str(source)] if isinstance(source, Path) else [part.strip() for part in source.split(",") if part.strip()]

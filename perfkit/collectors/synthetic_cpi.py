@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, expect
 from perfkit.samples.table import Samples
 
 # Penalties in cycles and rates per thousand instructions of a plausible core; the truth of `synthetic_cpi`.
@@ -176,6 +177,7 @@ def artefact_cpi(
     >>> round(r2, 3)
     0.896
     """
+    expect(isinstance(events, int), events, "artefact_cpi", "a number of events", "say how many events to make up")
     if events < 1 or intervals < 1:
         raise SettingError(f"events and intervals must be at least 1; found {events} and {intervals}")
     rng = np.random.default_rng(seed)
@@ -223,6 +225,7 @@ def _truth(
 
 
 def _check(base: float, penalties: Mapping[str, float], idle: Mapping[str, float], intervals: int, phases: int) -> None:
+    expect(isinstance(base, Real), base, "synthetic_cpi", "a number (base)", "give the cycles per instruction")
     if not base > 0:
         raise SettingError(f"base is cycles per instruction, above 0; found {base}")
     if intervals < 1 or phases < 1:

@@ -7,6 +7,7 @@ from typing import Any
 from perfkit.collectors.kernels import SOURCES, Kernel, compile_kernel
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import SettingError
+from perfkit.files import a_path
 from perfkit.trace.threads import ThreadTraces
 
 
@@ -40,7 +41,7 @@ def trace_threads(
     tracer = Tracer(**settings)
     if isinstance(what, Kernel):
         return tracer.run_kernel_threads(what, *arguments)
-    if Path(what).suffix in SOURCES:
+    if a_path(what, "trace_threads").suffix in SOURCES:
         kernel = compile_kernel(Path(what), function or None, flags="-O2 -fopenmp")
         return tracer.run_kernel_threads(kernel, *arguments)
     if not function:

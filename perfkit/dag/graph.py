@@ -25,7 +25,7 @@ import numpy as np
 
 from perfkit.dag.handmade import program_of_nodes
 from perfkit.dag.program import HOLD, OPS, OTHER, BlockProgram, Consumer, Ints
-from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.errors import DataError, FormatError, SettingError, expect
 from perfkit.files import array_of, check_fields, existing, json_object, member, reading, replaced
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 _ALWAYS = ("A", "M", "D", "L", "S")  # counted also where there are none
 _FORMAT = 3  # 2, but for what divides integers
+
+
+def expect_dag(given: Any, where: str) -> None:
+    """Refuse what is no `NodeSource`, and say how to get one (WrongTypeError)."""
+    how = "trace one with perfkit.trace_dag, trace_c or trace_numba, or make one with perfkit.Dag.from_nodes"
+    expect(hasattr(given, "replay") and hasattr(given, "program"), given, where, "a dependence graph", how)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfkit.dag.program import FORWARD, LEVELS, OPS, BlockProgram, Ints
-from perfkit.errors import DataError
+from perfkit.errors import DataError, expect
 
 
 def program_of_nodes(
@@ -19,6 +19,8 @@ def program_of_nodes(
     element_bytes: int,
 ) -> tuple[BlockProgram, Ints]:
     """Return the program of one block and its stream; parameters as those of `perfkit.dag.graph.Dag.from_nodes`."""
+    how = "name each node's operation: from_nodes(['L1', 'A'], [[], [0]])"
+    expect(isinstance(op, Sequence), op, "Dag.from_nodes", "a list of operations", how)
     n = len(op)
     for label, given in (("deps", deps), ("address", address), ("level", level)):
         if given is not None and len(given) != n:

@@ -20,6 +20,7 @@ from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words
 from perfkit.diagnosis.words import SETS
 from perfkit.errors import FormatError, of_extra
+from perfkit.files import a_path
 from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
 from perfkit.scoring.dag_gus import group
@@ -798,7 +799,7 @@ class Diagnosis(Summarised):
             The file is damaged, or no saved answer.
         """
         result = GusResult.load(path)
-        values = load_result(Path(path))[0].get("answer")
+        values = load_result(a_path(path, "Diagnosis.load"))[0].get("answer")
         if not isinstance(values, dict):
             raise FormatError(f"{path}: a saved simulation, but no answer of perfkit why")
         try:

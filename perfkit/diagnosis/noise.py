@@ -19,6 +19,7 @@ from perfkit.collectors.host.code import processor as processor_name
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.errors import DataError, PerfkitWarning, SettingError, of_extra
+from perfkit.files import a_path
 from perfkit.machine.core import Microarchitecture
 from perfkit.results import Settings
 from perfkit.simulators.gus.gus import Gus
@@ -267,12 +268,14 @@ class Noise(Settings):
         """
         pd = of_extra("pandas")
 
+        from perfkit.collectors.kernels import expect_kernel
         from perfkit.collectors.noise.copies import NoiseVariant
         from perfkit.collectors.noise.kinds import NoRoom
         from perfkit.collectors.noise.measure import check_machine, measure
         from perfkit.collectors.noise.place import noise_place
         from perfkit.collectors.noise.removal import REMOVALS, removed
 
+        expect_kernel(kernel, "Noise.without")
         check_machine(kernel.isa)
         trace = kernel.trace(*arguments, limit=_RECORDED)
         function, loop, _ = _loop(kernel.path, kernel.function, trace, self.at)
@@ -376,7 +379,9 @@ def _recorded_program(
 
     if isinstance(call, bool) or call < 1:
         raise SettingError(f"call is a whole number, 1 or more; found {call!r}")
-    target = Target(Path(program).absolute(), tuple(map(str, arguments)), Path(stdin) if stdin else None)
+    target = Target(
+        a_path(program, "Noise.run_program").absolute(), tuple(map(str, arguments)), Path(stdin) if stdin else None
+    )
     check_program(target)
     check_machine(ElfFile(target.program).isa)
     meant, _ = named(function, target, None)

@@ -60,6 +60,7 @@ from perfkit.errors import (
     UnavailableError,
     of_extra,
 )
+from perfkit.files import a_path
 from perfkit.machine.core import Microarchitecture
 from perfkit.names import listed
 from perfkit.simulators.gus.beside import beside
@@ -176,7 +177,7 @@ def why(
     Microarchitecture.load(core)  # a name that is none is refused at once
     if callable(program):
         return _of_function(program, arguments, core, limit)
-    path, words, say = Path(program).absolute(), tuple(map(str, arguments)), say or (lambda _: None)
+    path, words, say = a_path(program, "why").absolute(), tuple(map(str, arguments)), say or (lambda _: None)
     reads = Path(stdin) if stdin else None
     with ahead or Ahead(core, say) as ahead, built(path, flags, say) as made:
         if is_called(made):

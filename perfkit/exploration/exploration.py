@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit import datasets
-from perfkit.errors import MissingFileError, PerfkitError, SettingError
+from perfkit.errors import MissingFileError, PerfkitError, SettingError, expect
 from perfkit.exploration import facts as known
 from perfkit.exploration.measure_next import advice
 from perfkit.exploration.methods import Tried, try_all, usual_costs, work_in_words
@@ -172,6 +172,8 @@ def explore(
 
 def _read(source: Any, time_event: str, work_event: str) -> tuple[list[Samples], list[str], type[SettingError]]:
     """Return what can be read, what is said of the others, and what kind of error it is if nothing can."""
+    how = "give the path of a dump, several, or the name of a data set"
+    expect(isinstance(source, str | Path | Iterable), source, "explore", "Samples or dumps", how)
     parts, failed, missing = [], [], True
     for each in [source] if isinstance(source, str | Path) else source:
         try:

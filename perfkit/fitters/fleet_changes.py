@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, expect
 from perfkit.results import Tabled, draw, labelled
 from perfkit.samples.events import per_unit
 from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
@@ -165,6 +165,8 @@ def fleet_changes(
     >>> str(changes.found["quantity"].iloc[0])
     'cycles per instruction'
     """
+    how = "open the files of its machines with perfkit.open_samples(..., memory=False)"
+    expect(isinstance(fleet, Fleet), fleet, "fleet_changes", "a Fleet", how)
     groups = [by] if isinstance(by, str) else list(by)
     if label in (*groups, "machine") or "machine" in groups:
         raise SettingError(f"by names the groups that are compared for themselves: neither {label!r} nor 'machine'")

@@ -19,11 +19,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, MissingFileError, PerfkitWarning, SettingError, of_extra
+from perfkit.errors import FormatError, MissingFileError, PerfkitWarning, SettingError, expect, of_extra
 from perfkit.files import is_folder, reading, whole_text
 from perfkit.machine.measured_forms import MeasuredForm, read_forms, write_forms
 from perfkit.machine.recognise import Recognised, host
@@ -352,6 +353,8 @@ class Microarchitecture:
         FormatError
             The file is not a valid core: an unknown key, a value out of range, a missing source.
         """
+        how = "perfkit cores lists those that ship"
+        expect(isinstance(name, str | Path), name, "Microarchitecture.load", "a core's name or file", how)
         if name == "host":
             found = recognised_host()
             if not found.exact:
@@ -399,6 +402,7 @@ class Microarchitecture:
 
     def resource(self, name: str) -> Resource:
         """Return a resource by name; the error names the nearest."""
+        expect(isinstance(name, str), name, "Microarchitecture", "a resource's name", "see its .resources")
         if name not in self.resources:
             near = difflib.get_close_matches(name, self.resources, 3)
             raise SettingError(
@@ -416,6 +420,7 @@ class Microarchitecture:
 
     def feature(self, name: str, default: Any = None) -> Any:
         """Return the value of the feature `name`, or `default` where the core file does not state it."""
+        expect(isinstance(name, str), name, "Microarchitecture.feature", "a feature's name", "see its .features")
         figure = self.features.get(name)
         return default if figure is None else figure.value
 
@@ -464,6 +469,7 @@ class Microarchitecture:
         SettingError
             There is no such resource, or the value is not finite and above 0.
         """
+        expect(isinstance(value, Real), value, "Microarchitecture.replaced", "a number (value)", "give one above 0")
         if not (math.isfinite(value) and value > 0):
             raise SettingError(f"{resource}: a finite value above 0 is needed, not {value!r}")
         key = source if source in self.sources else "user"

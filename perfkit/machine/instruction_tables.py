@@ -24,7 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, PerfkitWarning, SettingError, of_extra
+from perfkit.errors import FormatError, PerfkitWarning, SettingError, expect, of_extra
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.layers import COMPLETE, LAYERS, Layer, Row
 from perfkit.machine.measured_forms import form_layers
@@ -227,6 +227,8 @@ class InstructionTables:
 
     def served(self, trace: Any) -> Coverage:
         """Return `coverage` without a warning."""
+        how = "record one with perfkit.collectors.Tracer, or open a file with perfkit.Trace.load"
+        expect(hasattr(trace, "code"), trace, "InstructionTables.coverage", "a Trace", how)
         tables = self.extended(trace.code)
         names = _rules(trace.isa).form_names(trace.code)
         counts: dict[str, int] = {}

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import FormatError
-from perfkit.files import replaced, toml_of
+from perfkit.files import a_path, replaced, toml_of
 from perfkit.machine.layers import Layer, Row
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microar
     --------
     >>> core = pk.calibrated_core(pk.Microarchitecture.load("host"), "mine.toml")  # doctest: +SKIP
     """
-    path = Path(calibration)
+    path = a_path(calibration, "a calibration")
     read_overlay(path, "calibration", core)  # for its checks
     data = toml_of(path, "a calibration (TOML)")
     for name, value in data.get("resources", {}).items():
@@ -117,7 +117,7 @@ def measured_bandwidths(calibration: str | Path, core: Microarchitecture) -> dic
     FormatError
         It is no calibration, or has no bandwidths (``perfkit calibrate --no-memory``).
     """
-    path = Path(calibration)
+    path = a_path(calibration, "a calibration")
     read_overlay(path, "calibration", core)  # for its checks
     data = toml_of(path, "a calibration (TOML)")
     found = {}

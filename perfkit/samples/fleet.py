@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.errors import DataError, FormatError, SettingError, expect
 from perfkit.files import existing, json_object, reading, replaced
 from perfkit.names import counted, did_you_mean
 from perfkit.results import Summarised, answering, draw, joint_kind
@@ -107,6 +107,8 @@ class Fleet(Summarised):
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
+        how = "open the files of its machines with perfkit.open_samples(..., memory=False)"
+        expect(hasattr(self.runs, "columns"), self.runs, "Fleet", "a table of runs", how)
         if not len(self.runs):
             raise DataError("no run is left of the fleet; choose other labels")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.errors import DataError, FormatError, SettingError, expect
 from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.names import counted, listed
 from perfkit.results import KINDS, Kind, Summarised, draw, drawn, joint_kind
@@ -150,6 +150,7 @@ class Samples(Summarised):
         >>> s.events
         ['llc-misses']
         """
+        _expect_frame(df, "Samples.from_frame")
         lacking = [c for c in ("event", *_COUNTS) if c not in df.columns]
         if lacking:
             raise DataError(
@@ -205,6 +206,7 @@ class Samples(Summarised):
         DataError
             The table has no column event or count.
         """
+        _expect_frame(counts, "Samples.from_counts")
         lacking = [c for c in ("event", "count") if c not in counts.columns]
         if lacking:
             raise DataError(f"counts need the columns event and count; {', '.join(lacking)} not found")
@@ -243,6 +245,7 @@ class Samples(Summarised):
         DataError
             An event has two columns.
         """
+        _expect_frame(df, "Samples.from_wide")
         flat = df.reset_index() if any(n in COLUMNS for n in df.index.names) else df.reset_index(drop=True)
         keys = [c for c in ("run", "place", "interval", "at", "seconds") if c in flat.columns]
         duplicated = flat.columns[flat.columns.duplicated()].unique()
@@ -267,6 +270,8 @@ class Samples(Summarised):
         SettingError
             Their time or work events differ.
         """
+        how = "put several into a list, or read dumps with perfkit.read_samples"
+        expect(isinstance(parts, Iterable), parts, "Samples.concat", "several Samples", how)
         parts = list(parts)
         if not parts:
             raise DataError("nothing to concatenate: expected at least one Samples")
@@ -584,6 +589,11 @@ class Samples(Summarised):
 # ------------------------------------------------------------------ helpers
 
 
+def _expect_frame(given: Any, where: str) -> None:
+    how = "read a dump with perfkit.read_samples, or put the counts into a DataFrame"
+    expect(isinstance(given, pd.DataFrame), given, where, "a DataFrame", how)
+
+
 def expect_samples(given: Any, where: str) -> None:
     """Refuse what is not `Samples`, and say how to make them.
 
@@ -599,7 +609,7 @@ def expect_samples(given: Any, where: str) -> None:
         how = "draw some with .sample(20_000), or bring a part into memory with .where(...).to_samples()"
     if isinstance(given, pd.DataFrame):
         how = "make them with perfkit.Samples.from_counts (event, count) or from_frame (with time and work)"
-    raise DataError(f"{where} takes Samples; found {type(given).__name__}: {how}")
+    expect(False, given, where, "Samples", how)
 
 
 def read_parquet(path: str | Path) -> dict[str, Any]:
@@ -783,6 +793,7 @@ def _refuse_missing(table: pd.DataFrame) -> None:
 
 
 def _check_table(table: pd.DataFrame) -> None:
+    _expect_frame(table, "Samples")
     if list(table.columns) != list(COLUMNS):
         raise DataError(f"a table of samples has the columns {', '.join(COLUMNS)}; found {', '.join(map(str, table))}")
     for name in _TEXT:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
-from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError
-from perfkit.files import arrow_table, check_fields, existing, json_object, reading, replaced
+from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError, expect
+from perfkit.files import a_path, arrow_table, check_fields, existing, json_object, reading, replaced
 from perfkit.names import listed
 from perfkit.results import Summarised, answering, draw, labelled
 from perfkit.study.expressions import Expression
@@ -70,6 +70,8 @@ class StudyRuns(Summarised):
 
         `metadata` says how they were measured; `derive` maps further columns to their expressions.
         """
+        how = "load its folder with perfkit.StudyRuns.from_folder"
+        expect(isinstance(metadata, Mapping), metadata, "StudyRuns.from_records", "records and metadata", how)
         metric = _metric(metadata)
         rows: list[dict[str, Any]] = []
         repetitions: list[dict[str, Any]] = []
@@ -391,7 +393,7 @@ class StudyRuns(Summarised):
         """
         from perfkit.study.study import Study
 
-        folder = Path(folder)
+        folder = a_path(folder, "StudyRuns.from_folder")
         if not folder.exists():
             raise MissingFileError(f"{folder}: no such folder")
         try:

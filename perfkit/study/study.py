@@ -21,7 +21,7 @@ import yaml
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from perfkit.errors import SettingError
-from perfkit.files import is_folder
+from perfkit.files import a_path, is_folder
 from perfkit.names import did_you_mean
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import (
@@ -354,7 +354,7 @@ class Study(Strict):
         FormatError
             It is no YAML.
         """
-        path = Path(path)
+        path = a_path(path, "Study.from_yaml")
         settings = read_yaml(path)
         folder = text_at(settings, "folder", path) if "folder" in settings else ""
         settings["folder"] = str(Path(path.parent, folder).absolute())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, expect
 
 if TYPE_CHECKING:
     from iced_x86 import Instruction
@@ -73,6 +73,8 @@ class BasicBlock:
         """Take hexadecimal digits for the code, and refuse what cannot be measured."""
         if isinstance(self.code, str):
             object.__setattr__(self, "code", from_hex(self.code))
+        how = "give the machine code, or its hexadecimal digits"
+        expect(isinstance(self.code, bytes), self.code, "Block", "bytes", how)
         if not self.code:
             raise DataError("a block is at least one byte of machine code; found none")
         if len(self.code) > LONGEST:

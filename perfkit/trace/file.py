@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError, of_extra
 from perfkit.files import (
+    a_path,
     afford,
     arrow_buffer,
     arrow_table,
@@ -88,7 +89,7 @@ class TraceFile:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = a_path(path, "Trace")
         self._archive = _open(self.path)
         try:
             with reading(self.path, _WHAT):

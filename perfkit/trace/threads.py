@@ -214,7 +214,7 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
-        path = existing(Path(path))
+        path = existing(path)
         with reading(path, _WHAT), zipfile.ZipFile(path) as archive:
             header = json_object(member(archive, "threads.json", path, _WHAT), path, _WHAT)
             if header.get("format") != MAGIC or header.get("version") != VERSION:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.errors import DataError, FormatError, SettingError, expect
 from perfkit.files import replaced
 from perfkit.results import LONGEST_REPR, Kind, Summarised, draw, labelled
 from perfkit.trace import file
@@ -303,12 +303,11 @@ def expect_trace(given: Any, where: str) -> None:
 
     Raises
     ------
-    SettingError
+    WrongTypeError
         Something else was given, for example a file's name.
     """
-    if not isinstance(given, Trace):
-        how = "record one with perfkit.collectors.Tracer, or open a file with perfkit.Trace.load"
-        raise SettingError(f"{where} takes a Trace; found {type(given).__name__}: {how}")
+    how = "record one with perfkit.collectors.Tracer, or open a file with perfkit.Trace.load"
+    expect(isinstance(given, Trace), given, where, "a Trace", how)
 
 
 class StreamedTrace(Trace):

@@ -1,7 +1,7 @@
 """BottleneckExplorer: what holds a run back, over time, with the evidence of each class of resources."""
 
 import html
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 import numpy as np
@@ -20,6 +20,8 @@ from perfkit_widgets.window import TimeWindow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from perfkit.fitters.bottlenecks.model import Bottlenecks
 
 
 class BottleneckExplorer(Explorer):
@@ -58,7 +60,7 @@ class BottleneckExplorer(Explorer):
     resource = traitlets.Unicode()
     explanation = traitlets.Any()
 
-    def __init__(self, model: Any, samples: Samples, run: str | None = None) -> None:
+    def __init__(self, model: "Bottlenecks", samples: Samples, run: str | None = None) -> None:
         super().__init__()
         expect_samples(samples, "BottleneckExplorer")
         known = [str(name) for name in samples.runs.index]

@@ -22,6 +22,8 @@ from perfkit_widgets.window import BorderSlider
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from perfkit.fitters.cpi.stack import CpiComparison, CpiFit
+
 _FORMS = [("IPC form: divided by cycles", "ipc"), ("CPI form: divided by instructions", "cpi")]
 _METHODS = ["nnls", "ols", "lasso", "huber"]
 _FAINT = "#8A94A0"
@@ -74,7 +76,9 @@ class CpiStackExplorer(Explorer):
     fit = traitlets.Any()
     message = traitlets.Unicode()
 
-    def __init__(self, fits: Any, *, placebos: int = 7, resamples: int = 100) -> None:
+    def __init__(
+        self, fits: "CpiFit | CpiComparison | Mapping[str, CpiFit]", *, placebos: int = 7, resamples: int = 100
+    ) -> None:
         super().__init__()
         self._first: Mapping[str, Any] = named_fits(fits)
         self._quick = {"placebos": placebos, "resamples": resamples}

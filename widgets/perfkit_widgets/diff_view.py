@@ -13,6 +13,8 @@ from perfkit_widgets.base import Downloads, Explorer, heading, kind_html
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from perfkit.simulators.gus.diff import GusDiff
+
 _VIEWS = {
     "cause": "{unit} by cause: fewer in B to the left, more to the right.",
     "line": "{unit} by source line: fewer in B to the left, more to the right.",
@@ -44,10 +46,10 @@ class DiffView(Explorer):
     >>> view = pw.DiffView(pk.diff(*runs, names=("v1", "v2")))
     """
 
-    by = traitlets.Enum(list(_VIEWS), default_value="cause")
+    by: Any = traitlets.Enum(list(_VIEWS), default_value="cause")
     line = traitlets.Int(-1)
 
-    def __init__(self, found: Any, *, top: int = 10) -> None:
+    def __init__(self, found: "GusDiff", *, top: int = 10) -> None:
         super().__init__()
         self.found, self._top = found, top
         self._changes = {"cause": found.by_cause(), "line": found.to_frame()}

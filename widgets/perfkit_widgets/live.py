@@ -22,8 +22,11 @@ from perfkit_widgets.base import Pictured, own_axes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from perfkit.fitters.cpi.stack import CpiComparison, CpiFit
+    from perfkit.fitters.spire.model import SpireModel
     from perfkit.samples.areas import Areas
     from perfkit.samples.table import Samples
+    from perfkit.simulators.dag.measures import ExtendedRoofline
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -110,7 +113,7 @@ class LiveSpire(LiveView):
 
     def __init__(
         self,
-        model: Any,
+        model: "SpireModel",
         samples: "Samples",
         training: "Samples | None" = None,
         *,
@@ -150,7 +153,7 @@ class LiveCpiStack(LiveView):
     >>> view = pw.LiveCpiStack({"mine": pk.CpiStack().fit(samples)})
     """
 
-    def __init__(self, fits: Any) -> None:
+    def __init__(self, fits: "CpiFit | CpiComparison | Mapping[str, CpiFit]") -> None:
         self._fits = named_fits(fits)
         super().__init__(live_cpi(self._fits))
 
@@ -247,8 +250,8 @@ class LiveRoofs(LiveView):
 
     def __init__(
         self,
-        roofline: Any,
-        reschedule: Callable[..., Any],
+        roofline: "ExtendedRoofline",
+        reschedule: "Callable[..., ExtendedRoofline]",
         sliders: Mapping[str, Sequence[float]],
         *,
         progress: Progress | None = None,

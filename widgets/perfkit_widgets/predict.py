@@ -65,7 +65,7 @@ class Predict(Explorer):
         *,
         between: tuple[float, float, float] | None = None,
         unit: str = "",
-        commit: Any = None,
+        commit: str | float | None = None,
     ) -> None:
         super().__init__()
         if choices and between is not None:

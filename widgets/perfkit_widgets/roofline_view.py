@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from perfkit.simulators.dag.extended_roofline import Roof
+    from perfkit.simulators.dag.measures import ExtendedRoofline
 
 # Classical bounds and the point in the colour of text: black on a light page, white on a dark one.
 _INK = f"var(--jp-ui-font-color0, {ROOF})"
@@ -86,8 +87,8 @@ class RooflineView(Explorer):
 
     def __init__(
         self,
-        roofline: Any,
-        reschedule: Callable[..., Any] | None = None,
+        roofline: "ExtendedRoofline",
+        reschedule: "Callable[..., ExtendedRoofline] | None" = None,
         sliders: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         super().__init__()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from perfkit.simulators.dag.measures import Schedule
+
 _ZOOMS = (50, 200, 1000, 5000)
 _WIDE = {"description_width": "90px"}
 _MARGIN = {"left": 166, "right": 20, "top": 8, "bottom": 46}
@@ -56,7 +58,7 @@ class ScheduleView(Explorer):
     width = traitlets.Int(200, min=1)
     marked: Any = traitlets.Tuple()
 
-    def __init__(self, schedule: Any, width: int = 200) -> None:
+    def __init__(self, schedule: "Schedule", width: int = 200) -> None:
         super().__init__(width=width)
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
         self._across = figures.axis(scales["x"], "bottom", "time (cycle)")

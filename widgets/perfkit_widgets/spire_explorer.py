@@ -25,6 +25,8 @@ from perfkit_widgets.window import TimeWindow
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from perfkit.fitters.spire.model import SpireModel
+
 
 _NUMBER = 28  # pixels of a rank before its name
 
@@ -75,7 +77,7 @@ class SpireExplorer(Explorer):
 
     def __init__(
         self,
-        model: Any,
+        model: "SpireModel",
         samples: Samples,
         training: Samples | None = None,
         *,

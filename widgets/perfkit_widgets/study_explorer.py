@@ -20,6 +20,8 @@ from perfkit_widgets.tree_view import TreeView
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from perfkit.study.runs import StudyRuns
+
 _MOST_LINES = 12
 _MOST_PLACES = 200
 _MOST_TICKS = 9
@@ -84,7 +86,7 @@ class StudyExplorer(Explorer):
 
     def __init__(
         self,
-        runs: Any,
+        runs: "StudyRuns | pd.DataFrame",
         features: Sequence[str],
         *,
         categorise: Callable[[Any], Any],
@@ -92,7 +94,7 @@ class StudyExplorer(Explorer):
         rank: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         super().__init__()
-        self._all = runs.ok if hasattr(runs, "ok") else runs
+        self._all: pd.DataFrame = runs if isinstance(runs, pd.DataFrame) else runs.ok
         for name in features:
             if name not in self._all.columns:
                 raise SettingError(f"no column {name!r}; {did_you_mean(name, self._all.columns)}")

@@ -15,6 +15,8 @@ from perfkit_widgets.base import Downloads, Explorer, heading, kind_html
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from perfkit.simulators.gus.timeline import Timeline
+
 _STATIC = Path(__file__).parent / "static"
 _TIMES = ["dispatch", "start", "end", "retire"]
 _USES = ["lane", "n", "start", "end"]
@@ -76,7 +78,9 @@ class TimelineView(Explorer):
     selected = traitlets.Int(-1)
     mode = traitlets.Enum(_MODES, default_value="instructions")
 
-    def __init__(self, window: Any, *, title: str = "", selected: int = -1, mode: str | None = None) -> None:
+    def __init__(
+        self, window: "Timeline | pd.DataFrame", *, title: str = "", selected: int = -1, mode: str | None = None
+    ) -> None:
         super().__init__()
         schedule: pd.DataFrame = window if isinstance(window, pd.DataFrame) else window.schedule
         self.timeline = None if isinstance(window, pd.DataFrame) else window

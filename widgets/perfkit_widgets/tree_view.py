@@ -19,6 +19,8 @@ from perfkit_widgets.base import Downloads, Explorer, heading
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from perfkit.fitters.studies.decision_tree import Tree
+
 _STATIC = Path(__file__).parent / "static"
 
 
@@ -61,7 +63,7 @@ class TreeView(Explorer):
 
     node = traitlets.Int(0)
 
-    def __init__(self, tree: Any, table: "pd.DataFrame | None" = None) -> None:
+    def __init__(self, tree: "Tree", table: "pd.DataFrame | None" = None) -> None:
         super().__init__()
         self.tree, self.source = tree, table
         self._canvas = TreeCanvas()

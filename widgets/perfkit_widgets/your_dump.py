@@ -6,11 +6,14 @@ import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
 from perfkit_widgets.base import Pictured
+
+if TYPE_CHECKING:
+    from perfkit.exploration.exploration import Exploration
 
 
 class YourDump(ipywidgets.VBox):
@@ -34,7 +37,7 @@ class YourDump(ipywidgets.VBox):
     >>> events = view.follow(lambda: "nothing yet" if view.found is None else view.found.headline)
     """
 
-    def __init__(self, explore: Callable[[list[Path]], Any], shown: Any = None) -> None:
+    def __init__(self, explore: Callable[[list[Path]], "Exploration"], shown: "Exploration | None" = None) -> None:
         self._explore = explore
         self.found = shown
         self._followers: list[Following] = []

@@ -14,7 +14,7 @@ import numpy as np
 
 from perfkit.collectors.dag.kernel_trace import KernelTrace, optimised, returnable, sizes, working_copies
 from perfkit.collectors.dag.llvm_ir import instrument, only_function
-from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError
+from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError, expect
 from perfkit.files import check_source, is_folder
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def _native(value: Any, kind: str, position: int, function: str) -> Any:
 
 def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
     """Return the LLVM IR of a source, with opaque pointers."""
+    expect(isinstance(source, str | Path), source, "trace_c", "C code", "give its text, or the path of its file")
     is_file = isinstance(source, Path) or "\n" not in source
     path = Path(source) if is_file else None
     if path is not None and not path.is_file():

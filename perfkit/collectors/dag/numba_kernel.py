@@ -14,7 +14,7 @@ import numpy as np
 
 from perfkit.collectors.dag.kernel_trace import KernelTrace, sizes, working_copies
 from perfkit.collectors.dag.llvm_ir import instrument
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, expect
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
@@ -127,6 +127,8 @@ def _fresh(function: Any, made: dict[Any, Any]) -> Any:
     from numba.core.dispatcher import Dispatcher
 
     python = getattr(function, "py_func", function)
+    how = "define it with def in Python, with or without @numba.njit"
+    expect(isinstance(python, types.FunctionType), function, "trace_numba", "a function", how)
     if python in made:
         return made[python]
     names = dict(python.__globals__)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import MissingFileError, PerfkitError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.errors import MissingFileError, PerfkitError, PerfkitWarning, SettingError, UnavailableError, expect
 
 if TYPE_CHECKING:
     from perfkit.collectors.dag.kernel_trace import KernelTrace
@@ -78,6 +78,7 @@ def open_dags(
     >>> list(open_dags("reduction", sizes=[8]))
     ['reduction(8)']
     """
+    expect(isinstance(what, str | Path), what, "open_dags", "a name", "give a kernel's, a trace's or C code's")
     found: dict[str, NodeSource] = {}
     functions = [name.strip() for name in function.split(",") if name.strip()]
     words = _words(arguments) if isinstance(arguments, str) else list(arguments)

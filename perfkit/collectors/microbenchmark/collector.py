@@ -26,7 +26,7 @@ from perfkit.collectors.microbenchmark.passes import Task, measure_all, record_o
 from perfkit.collectors.microbenchmark.process import deaf_to_interrupts, event_numbers
 from perfkit.collectors.microbenchmark.sources import idle_dimensions
 from perfkit.collectors.microbenchmark.store import Store, write_whole
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, expect
 from perfkit.names import counted
 from perfkit.study.design import SequentialDesign, expect_budget
 from perfkit.study.expressions import Expression
@@ -188,6 +188,8 @@ class Microbenchmark:
 
     def _settled_study(self, study: Study) -> Study:
         """Fill in what the study leaves to this machine and these settings."""
+        how = "read one with perfkit.Study.from_yaml, or make one with perfkit.Study(...)"
+        expect(isinstance(study, Study), study, "Microbenchmark", "a Study", how)
         if study.uses_host(derived=True) and not study.host:
             try:
                 study = study.replace(host=host_facts())

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit import datasets
-from perfkit.errors import DataError
+from perfkit.errors import DataError, expect
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
 from perfkit.fitters.bottlenecks.doubts import impossible_shares, share_counted
 from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, DIVISIONS, Explanation, Weighed, remarks
@@ -202,6 +202,8 @@ class Bottlenecks:
         events that the processor can count, by default all; what depends on others alone is told by how likely it is.
         ``runs`` are the simulated runs that complete rows, by default those that ship.
         """
+        how = "make it of samples with Bottlenecks.fit, or of counts per cycle"
+        expect(hasattr(rates, "columns"), rates, "Bottlenecks.judge", "a DataFrame", how)
         arrays = _arrays(rates)
         never = _uncountable(self.core, has)
         own = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, expect
 from perfkit.fitters.cpi.files import save_each
 from perfkit.fitters.cpi.validation import interval_of
 from perfkit.results import Summarised, draw, joint_kind, labelled
@@ -27,6 +27,8 @@ class Comparison(Summarised, Mapping[str, "CpiFit"]):
     fits: "Mapping[str, CpiFit]"
 
     def __post_init__(self) -> None:
+        how = "fit each with perfkit.CpiStack().fit(samples), and give them by name"
+        expect(isinstance(self.fits, Mapping), self.fits, "CpiComparison", "fits by name", how)
         if not self.fits:
             raise DataError("nothing to compare: expected at least one fit")
         forms = {f.settings.form for f in self.fits.values()}

@@ -10,13 +10,14 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
+from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, expect
 from perfkit.files import arrow_table, existing, reading, replaced
 from perfkit.fitters.spire.fleet import FleetRankings, rank_fleet
 from perfkit.fitters.spire.piecewise import Roofline
@@ -70,6 +71,8 @@ class Spire(Settings):
     honest: bool = False
 
     def __post_init__(self) -> None:
+        how = "SPIRE's input goes to .fit(samples)"
+        expect(isinstance(self.min_running, Real), self.min_running, "Spire", "a share (min_running)", how)
         if not 0.0 <= self.min_running <= 1.0:
             raise SettingError(f"min_running is a share from 0 to 1; found {self.min_running}")
 
@@ -106,6 +109,8 @@ class Spire(Settings):
         """
         if self.honest:
             raise SettingError(_IN_MEMORY)
+        how = "open files with perfkit.open_samples(..., memory=False)"
+        expect(hasattr(fleet, "scan"), fleet, "Spire.fit_each", "a Fleet", how)
         names = [by] if isinstance(by, str) else list(by)
         table, found = _scanned(fleet, self, names)
         return {

@@ -1,12 +1,13 @@
 """Roofline: a piecewise-linear upper bound of throughput over operational intensity."""
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, expect
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -47,6 +48,8 @@ class Roofline:
     event: str = ""
 
     def __post_init__(self) -> None:
+        how = "fit one with perfkit.Spire().fit(samples), or make one with perfkit.Roofline.from_ceilings"
+        expect(not isinstance(self.breakpoints, str), self.breakpoints, "Roofline", "an array of breakpoints", how)
         points = np.array(self.breakpoints, dtype="float64")
         _check(points, self.event)
         points.setflags(write=False)
@@ -72,6 +75,9 @@ class Roofline:
         SettingError
             A ceiling is not finite and above 0.
         """
+        for given in (peak, slope):
+            how = "fit one with perfkit.Spire().fit(samples)"
+            expect(isinstance(given, Real), given, "Roofline.from_ceilings", "two numbers", how)
         if not (np.isfinite(peak) and np.isfinite(slope) and peak > 0 and slope > 0):
             raise SettingError(f"ceilings are finite and above 0; found peak={peak}, slope={slope}")
         corner = peak / slope

@@ -31,7 +31,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
-from perfkit.files import arrow_table, data_frame, existing, reading, replaced
+from perfkit.files import a_path, arrow_table, data_frame, existing, reading, replaced
 from perfkit.fitters.studies.categories import (
     NOT_MEASURED,
     Categories,
@@ -377,7 +377,7 @@ class Analysis(_Strict):
         FormatError
             It is no YAML.
         """
-        path = Path(path)
+        path = a_path(path, "Analysis.from_yaml")
         settings = read_yaml(path)
         if "folder" in settings:
             raise SettingError(f"{line_of_setting(path, ('folder',))}: unknown key 'folder'; did you mean 'output'?")

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, expect
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import folds_of, learning_data
 from perfkit.fitters.studies.folds import ONE_CATEGORY, ToldCategories
@@ -133,6 +133,8 @@ class Classifier(Settings):
     group: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        how = "name columns; their table goes to .fit(table, target)"
+        expect(isinstance(self.features, Sequence), self.features, "Classifier", "names of columns (features)", how)
         if isinstance(self.features, str) or not self.features:
             raise SettingError("features is a list of at least one column's name")
         if self.method not in {"knn", "svm"}:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, expect
 from perfkit.fitters.studies.categories import Categories, as_frame, column
 from perfkit.fitters.studies.folds import ONE_CATEGORY, ToldCategories
 from perfkit.names import counted
@@ -302,6 +302,8 @@ class DecisionTree(Settings):
     group: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        how = "name columns; their table goes to .fit(table, target)"
+        expect(isinstance(self.features, Sequence), self.features, "DecisionTree", "names of columns (features)", how)
         if isinstance(self.features, str) or not self.features:
             raise SettingError("features is a list of at least one column's name")
         if len(set(self.features)) < len(self.features):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, expect
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import LearningData, folds_of, learning_data
 from perfkit.fitters.studies.folds import ONE_CATEGORY, CrossValidated
@@ -146,6 +146,8 @@ class RandomForest(Settings):
     group: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        how = "name columns; their table goes to .fit(table, target)"
+        expect(isinstance(self.features, Sequence), self.features, "RandomForest", "names of columns (features)", how)
         if isinstance(self.features, str) or not self.features:
             raise SettingError("features is a list of at least one column's name")
         if self.trees < 1 or self.folds < 2 or self.shuffles < 1:

@@ -247,16 +247,21 @@ class DagCore:
             raise SettingError(f"unknown parameter {', '.join(unknown)}; known: {', '.join(parameter_names())}")
         return replace(self, **changes)  # type: ignore[arg-type]
 
+    def _figure(self, name: str) -> Any:
+        if name not in parameter_names():
+            raise SettingError(f"no parameter {name!r}; known: {', '.join(parameter_names())}")
+        return getattr(self, name)
+
     def throughput(self, kind: str) -> float:
         """Return the throughput of a node type (Pi); 0 is returned as infinite."""
-        found = getattr(self, f"throughput_{kind}")
+        found = self._figure(f"throughput_{kind}")
         if found is None:
             return min(self.throughput("A"), self.throughput("M"))
         return float(found) or math.inf
 
     def latency(self, kind: str) -> int:
         """Return the latency of a node type (Lambda), in cycles."""
-        found = getattr(self, f"latency_{kind}")
+        found = self._figure(f"latency_{kind}")
         return self.latency("A") + self.latency("M") if found is None else int(found)
 
     def to_frame(self) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from perfkit.errors import UnavailableError
+from perfkit.errors import UnavailableError, expect
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
@@ -64,6 +64,8 @@ _SLOWER = ("throughput_I",)  # than its table says
 
 def read_core(core: Microarchitecture) -> Figures:
     """Return parameter -> (value, source), as `DagCore.from_microarchitecture` describes."""
+    how = "load one with perfkit.Microarchitecture.load, or use perfkit.DagCore.load, which takes a core's name"
+    expect(hasattr(core, "isa"), core, "DagCore.from_microarchitecture", "a Microarchitecture", how)
     if core.isa != "x86-64":
         raise UnavailableError(
             f"{core.name} ({core.isa}) has no table of x86-64 instructions to take floating-point latencies and "

@@ -12,7 +12,7 @@ Helpers are inlined and count no references (see `perfkit.simulators.compiled`);
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -587,100 +587,289 @@ def drain(saved: Any, parameters: Any, rings: Any, units: Any, tally: Any, recor
     return DONE
 
 
+class _Limits(NamedTuple):
+    """What does not change during a call of `run`: the core's figures as counts, masks and switches.
+
+    Sizes of buffers in entries; `*_one` is what one entry adds to a count (0 for an unlimited buffer, which is not
+    counted). `set_*` are the cycles for which a set of L1 takes in a line. `wide` arrays and tables lie in `Units`.
+    """
+
+    paper: Any
+    width: Any
+    rob_size: Any
+    rs_size: Any
+    lb_size: Any
+    sb_size: Any
+    lfb_size: Any
+    rs_one: Any
+    lb_one: Any
+    sb_one: Any
+    lfb_one: Any
+    rob_mask: Any
+    rob_limited: Any
+    vector_size: Any
+    vector_one: Any
+    has_vectors: Any
+    queue_size: Any
+    queue_mask: Any
+    queue_limited: Any
+    mask: Any
+    ring_size: Any
+    margin: Any
+    cycle_room: Any
+    x86_order: Any
+    inflight: Any
+    stores: Any
+    ways: Any
+    set_mask: Any
+    set_fill: Any
+    set_written: Any
+    set_stored: Any
+    refill: Any
+    known: Any
+    prefetching: Any
+    lines_follow: Any
+    line_shift: Any
+    word_shift: Any
+    splits: Any
+    earlier: Any
+    joins: Any
+    blocks: Any
+
+
+@inlined
+def _limits(parameters: Any, rings: Any, queues: Any, memory: Any, record: Any, beyond: Any) -> Any:
+    """Return the limits of a call. Without the paper's machine (`beyond`), every rule that it lacks is a constant."""
+    paper = beyond is None
+    rob_size, rs_size = parameters[ROB], parameters[RS]
+    lb_size, sb_size, lfb_size = parameters[LB], parameters[SB], parameters[LFB]
+    prefetching = not paper and parameters[STREAMS] > 0
+    ring_size = rings.rows.shape[0] >> ROW_BITS
+    cycle_room = record.stalls.shape[0] if record.stalls.shape[0] > 0 else UNLIMITED
+    ways = np.int64(0) if paper else parameters[WAYS]
+    has_vectors = not paper and parameters[VECTOR_RS] < UNLIMITED
+    lines_follow = prefetching or (not paper and parameters[INFLIGHT] == MERGED)
+    joins = not paper and parameters[JOINS] > 0
+    blocks = not paper and memory.writer.shape[0] > 0  # loads of bytes from several stores wait for these
+    return _Limits(
+        paper=paper,
+        width=parameters[WIDTH],
+        rob_size=rob_size,
+        rs_size=rs_size,
+        lb_size=lb_size,
+        sb_size=sb_size,
+        lfb_size=lfb_size,
+        rs_one=np.int64(rs_size < UNLIMITED),
+        lb_one=np.int64(lb_size < UNLIMITED) << HIGH,
+        sb_one=np.int64(sb_size < UNLIMITED),
+        lfb_one=np.int64(lfb_size < UNLIMITED) << HIGH,
+        # An unlimited ROB is one that holds nodes which retired at once.
+        rob_mask=np.int64(queues.rob.shape[0] - 1),
+        rob_limited=-np.int64(rob_size < UNLIMITED),
+        # The vector scheduler: entries in order, held until issue; whoever waits for one is in the queue before it.
+        vector_size=parameters[VECTOR_RS],
+        vector_one=np.int64(1) << HIGH,
+        has_vectors=has_vectors,
+        queue_size=parameters[VECTOR_QUEUE],
+        queue_mask=np.int64(queues.vector.shape[0] - 1),
+        queue_limited=-np.int64(parameters[VECTOR_QUEUE] < UNLIMITED),
+        mask=ring_size - 1,
+        ring_size=ring_size,
+        margin=parameters[MARGIN],
+        cycle_room=cycle_room,
+        x86_order=parameters[X86_ORDER],
+        inflight=parameters[INFLIGHT],
+        stores=memory.stored.shape[0] > 0,  # and loads wait for them
+        ways=ways,
+        set_mask=parameters[SETS] - 1,
+        set_fill=parameters[SET_FILL],
+        set_written=parameters[SET_WRITTEN],
+        set_stored=parameters[SET_STORED],
+        refill=parameters[REFILL],
+        known=parameters[SETS_KNOWN] > 0,
+        prefetching=prefetching,
+        lines_follow=lines_follow,
+        line_shift=parameters[LINE_SHIFT],
+        word_shift=parameters[WORD_SHIFT],
+        splits=parameters[SPLITS],
+        earlier=parameters[EARLIER],
+        joins=joins,
+        blocks=blocks,
+    )
+
+
+@inlined
+def _room(fetch: Any, limits: Any) -> Any:
+    """Return the cycle before which a node must end for the rings and the record to have room for it."""
+    return min(fetch + limits.ring_size, limits.cycle_room) - limits.margin
+
+
+@inlined
+def _no_room(room: Any, limits: Any) -> Any:
+    """Return what is too small."""
+    return GROW_RINGS if room < limits.cycle_room - limits.margin else GROW_CYCLES
+
+
+@inlined
+def _fetched(
+    fetch: Any, left: Any, taken: Any, free: Any, queued: Any, ahead: Any, entries: Any, limits: Any, core: Any,
+    rings: Any, units: Any, tally: Any, record: Any, beyond: Any,
+) -> Any:  # fmt: skip
+    """Let fetch wait for a node's slot: a full RS, then a full ROB, holds it up (`free`: when its ROB entry is).
+
+    Return its cycle, the slots left in it, the entries taken in it, and the room from there on.
+    """
+    lb_now, sb_now, lfb_now = entries
+    taken_a, taken_b, taken_c = taken
+    wanted = fetch
+    while True:
+        rs_full = (taken_a & LOW >= limits.rs_size) | (fetch < queued)
+        if not rs_full and fetch >= free and (left > 0 or fetch > wanted):
+            break
+        stall = _waits(fetch, lb_now, sb_now, lfb_now) if rarely(ahead > fetch) else np.int64(0)
+        if fetch > wanted:
+            stall |= STALL_RS if rs_full else STALL_ROB
+            until = free
+            if rs_full:
+                until = UNLIMITED if taken_a & LOW >= limits.rs_size else queued
+            if rarely(ahead > fetch):
+                for now in (lb_now, sb_now, lfb_now):
+                    until = min(until, now) if now > fetch else until
+            fetch = _pass_quiet(fetch, until, stall, core, rings, units, tally, record)
+        now_taken = taken_a, taken_b, taken_c
+        fetch, now_taken = _next_cycle(fetch, stall, now_taken, core, rings, units, tally, record, beyond)
+        taken_a, taken_b, taken_c = now_taken
+    return fetch, limits.width, (taken_a, taken_b, taken_c), _room(fetch, limits)
+
+
+@inlined
+def _executed(
+    op: Any, ops: Any, unit: Any, count: Any, vector: Any, fetch: Any, issue: Any, taken: Any, vectors: Any,
+    limits: Any, rings: Any, queues: Any, units: Any,
+) -> Any:  # fmt: skip
+    """Issue arithmetic: its vector scheduler entry, its units. Return its issue and completion, and what is taken.
+
+    `vectors` are the cycle of the last entry of the vector scheduler and how many there were.
+    """
+    rows, table, mask = rings.rows, units.table, limits.mask
+    taken_a, taken_b, taken_c = taken
+    vector_now, vector_count = vectors
+    kind = count & ((1 << SHAPE_BITS) - 1)
+    if limits.has_vectors and rarely(vector):
+        begin = max(vector_now, fetch)
+        vector_now, taken_c = _entry(rows, mask, ISSUED, HIGH, taken_c, begin, limits.vector_size)
+        queues.vector[_U(vector_count & limits.queue_mask)] = vector_now & limits.queue_limited
+        vector_count += 1
+        issue = max(issue, vector_now)
+    longer = ops[op + _U(SIZE)]
+    if not limits.paper and rarely((kind == INTEGER_TYPE) & (longer > 0)):
+        issue = _divided(rings, mask, units, unit, kind, count, longer, issue)
+        longer = np.int64(0)
+    issue = _place(rings, mask, units, unit, kind, count, longer, False, issue)
+    if limits.has_vectors and rarely(vector):
+        taken_c = _hold_entry(rows, mask, ISSUED, limits.vector_one, taken_c, vector_now, issue)
+    else:
+        waits = limits.rs_one if issue > fetch else np.int64(0)
+        rows[_row(issue, mask) + _U(LEAVE)] += waits
+        taken_a += waits
+    return issue, issue + table[unit + _U(TAKES)], (taken_a, taken_b, taken_c), (vector_now, vector_count)
+
+
+@inlined
+def _set_filled(load: Any, x: Any, leaves: Any, fetch: Any, issue: Any, slots: Any, limits: Any, memory: Any) -> Any:
+    """Let a line come into its set of L1; return for how long its access waits, and whether many lines crowd there.
+
+    A line asks for its set when it is fetched: an access that waits for operands holds up no other. A store waits after
+    it issued: its value is there for loads.
+    """
+    set_mask, takes = limits.set_mask, limits.set_fill
+    begun = max(fetch, memory.filling[_U(x & set_mask)])
+    crowded = begun > fetch + 4 * limits.set_fill  # streams that begin alike wait for one or two others
+    brought = _U((x & set_mask) + set_mask + 1)
+    if leaves >= 0:
+        again = slots - memory.written[_U(leaves)] < limits.rob_size
+        if not load and memory.filling[brought] == 0:
+            takes = limits.set_stored if again else 2 * limits.set_fill
+            if again:  # stores are written in order: each waits for its line, in whatever set
+                begun = max(begun, memory.filling[2 * set_mask + 2])
+                memory.filling[2 * set_mask + 2] = begun + limits.refill
+        elif again:
+            takes = limits.set_written
+    memory.filling[_U(x & set_mask)] = begun + takes
+    memory.filling[brought] = np.int64(load)
+    return max(begun - issue, np.int64(0)) if limits.known else np.int64(0), crowded
+
+
+@inlined
+def _stored(x: Any, word: Any, word_end: Any, issue: Any, done: Any, retired: Any, limits: Any, memory: Any) -> None:
+    """Note when a store's words are there for loads, and when they are written."""
+    if limits.blocks:
+        store = memory.commits[LATEST_STORES] + 1
+        memory.commits[LATEST_STORES] = store
+        before = memory.commits[_U((store - 1) % LATEST_STORES)]
+        memory.commits[_U(store % LATEST_STORES)] = max(before, retired, done)
+        for w in range(word, word_end):
+            memory.writer[_U(w)] = store
+    for w in range(word, word_end):
+        memory.stored[_U(w)] = issue
+        memory.lines[_U(2 * x + 1)] = max(issue, memory.lines[_U(2 * x + 1)])
+
+
 @compiled(*_BUILT_FROM, **_OPTIONS)
 def run(
-    records: Any,
-    where: Any,
-    length: Any,
-    program: Any,
-    ops: Any,
-    parameters: Any,
-    units: Any,
-    saved: Any,
-    rings: Any,
-    rob: Any,
-    queue: Any,
-    memory: Any,
-    stack: Any,
-    frames: Any,
-    tally: Any,
-    record: Any,
-    beyond: Any,
-) -> Any:
+    stream: Any, code: Any, parameters: Any, units: Any, saved: Any, rings: Any, queues: Any, memory: Any, stack: Any,
+    frames: Any, tally: Any, record: Any, beyond: Any,
+) -> Any:  # fmt: skip
     """Schedule the nodes of the records; return DONE, or what has no room left (nothing is lost: call again).
 
-    Where `beyond` is None, numba compiles an engine that knows the paper's machine and nodes only, which is faster.
+    A node's stages are `_fetched`, then `_executed`, or for an access its lookup, its buffers, the order of memory
+    operations, `_set_filled` and `_stored`; all are inlined. Lookup, buffers and order are written out here: as
+    functions of their own they cost 2 to 5 % on zen4 (medians of four rounds of 15 or 21 interleaved runs of
+    mmm_triple, where the other stages cost nothing). Where `beyond` is None, numba compiles an engine that knows the
+    paper's machine and nodes only, which is faster.
     """
-    paper = beyond is None
-    width, rob_size, rs_size = parameters[WIDTH], parameters[ROB], parameters[RS]
-    lb_size, sb_size, lfb_size = parameters[LB], parameters[SB], parameters[LFB]
-    # An unlimited buffer is not counted.
-    rs_one, lb_one = np.int64(rs_size < UNLIMITED), np.int64(lb_size < UNLIMITED) << HIGH
-    sb_one, lfb_one = np.int64(sb_size < UNLIMITED), np.int64(lfb_size < UNLIMITED) << HIGH
-    x86_order, inflight = parameters[X86_ORDER], parameters[INFLIGHT]
-    stores = memory.stored.shape[0] > 0  # and loads wait for them
-    ways = np.int64(0) if paper else parameters[WAYS]
-    set_mask, set_fill, set_written = parameters[SETS] - 1, parameters[SET_FILL], parameters[SET_WRITTEN]
-    set_stored, refill, known = parameters[SET_STORED], parameters[REFILL], parameters[SETS_KNOWN] > 0
-    prefetching = not paper and parameters[STREAMS] > 0
-    lines_follow = prefetching or (not paper and inflight == MERGED)
-    line_shift, word_shift = parameters[LINE_SHIFT], parameters[WORD_SHIFT]
-    # An access that ends beyond its line takes its units again; without that rule no line ends.
-    splits = parameters[SPLITS]
-    line_end = np.int64(1) << line_shift if splits else UNLIMITED
-    within = (np.int64(1) << line_shift) - 1
-    margin, idle = parameters[MARGIN], parameters[IDLE]
-    types = np.int64(PAPER_TYPES) if paper else parameters[TYPES_USED]
+    program, ops, where = code.program, code.ops, stream.where
+    limits = _limits(parameters, rings, queues, memory, record, beyond)
+    paper, mask, has_vectors, ways = limits.paper, limits.mask, limits.has_vectors, limits.ways
     rows, table, ready_at = rings.rows, units.table, frames.ready
-    ring_size = rows.shape[0] >> ROW_BITS
-    mask = ring_size - 1
-    # An unlimited ROB is one that holds nodes which retired at once.
-    rob_mask, rob_limited = np.int64(rob.shape[0] - 1), -np.int64(rob_size < UNLIMITED)
+    types = np.int64(PAPER_TYPES) if paper else parameters[TYPES_USED]
+    core = mask, parameters[IDLE], types, has_vectors
+    # An access that ends beyond its line takes its units again; without that rule no line ends.
+    line_end = np.int64(1) << limits.line_shift if limits.splits else UNLIMITED
+    within = (np.int64(1) << limits.line_shift) - 1
+    most_turns = np.int64(0) if paper else parameters[LOOP_TURNS]
 
-    # The vector scheduler: entries in order, held until issue; whoever waits for one is in the queue before it.
-    vector_size, vector_one = parameters[VECTOR_RS], np.int64(1) << HIGH
-    has_vectors = not paper and vector_size < UNLIMITED
-    core = mask, idle, types, has_vectors
-    queue_size, queue_mask = parameters[VECTOR_QUEUE], np.int64(queue.shape[0] - 1)
-    queue_limited = -np.int64(queue_size < UNLIMITED)
-    taken_c, vector_now, vectors = saved[TAKEN_C], saved[VECTOR_NOW], saved[VECTORS]
-
-    fetch, left, taken_a, taken_b = saved[FETCH], saved[LEFT], saved[TAKEN_A], saved[TAKEN_B]
-    lb_now, sb_now, lfb_now = saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW]
-    ahead = max(lb_now, sb_now, lfb_now)
+    vectors = saved[VECTOR_NOW], saved[VECTORS]
+    fetch, left = saved[FETCH], saved[LEFT]
+    taken = saved[TAKEN_A], saved[TAKEN_B], saved[TAKEN_C]
+    entries = saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW]
+    ahead = max(entries[0], entries[1], entries[2])
     retired = saved[RETIRED]
     last_load, last_store = saved[LAST_LOAD], saved[LAST_STORE]
     end, nodes = saved[END], saved[NODES]
     previous, base, top, depth = saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH]
     at, op_at, address_at = saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS]
     instructions, covered, slots = saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS]
-    earlier = parameters[EARLIER]
     turn, turns = saved[TURN], saved[TURNS]  # the cycle in which a loop's last turn was fetched, and turns in it
     crowded = saved[CROWDED]
-    joins, opened = not paper and parameters[JOINS] > 0, saved[OPENED]  # when the last line was opened for stores
-    most_turns = np.int64(0) if paper else parameters[LOOP_TURNS]
-    blocks = not paper and memory.writer.shape[0] > 0  # loads of bytes from several stores wait for these
+    opened = saved[OPENED]  # when the last line was opened for stores
 
     recorded = record.issue.shape[0] > 0
     node_room = record.issue.shape[0] if recorded else UNLIMITED
-    cycle_room = record.stalls.shape[0] if record.stalls.shape[0] > 0 else UNLIMITED
-    room = min(fetch + ring_size, cycle_room) - margin
+    room = _room(fetch, limits)
     status = DONE
-    while at < length:
-        block = _U(records[_U(at)])
+    while at < stream.length:
+        block = _U(stream.records[_U(at)])
         if op_at < 0:
             if not paper and most_turns > 0 and np.int64(block) == previous:
                 if turn == fetch and turns >= most_turns:
                     # The jump back ends what is fetched in a cycle.
                     if fetch + 1 >= room:
-                        status = GROW_RINGS if room < cycle_room - margin else GROW_CYCLES
+                        status = _no_room(room, limits)
                         break
-                    stall = _waits(fetch, lb_now, sb_now, lfb_now)
-                    taken = taken_a, taken_b, taken_c
+                    stall = _waits(fetch, entries[0], entries[1], entries[2])
                     fetch, taken = _next_cycle(fetch, stall, taken, core, rings, units, tally, record, beyond)
-                    taken_a, taken_b, taken_c = taken
-                    left = width
-                    room = min(fetch + ring_size, cycle_room) - margin
+                    left, room = limits.width, _room(fetch, limits)
                 turns = turns + 1 if turn == fetch else np.int64(1)
                 turn = fetch
             if program.block_phis[block + _U(1)] > program.block_phis[block]:
@@ -692,13 +881,13 @@ def run(
         block_end = program.block_ops[block + _U(1)] << OP_BITS
         while op_at < block_end:
             op = _U(op_at)
-            code = ops[op + _U(CODE)]
+            kind_of = ops[op + _U(CODE)]
             ready = max(ready_at[_U(base + ops[op + _U(READS)])], ready_at[_U(base + ops[op + _U(READS_TOO)])])
-            if rarely(code >= FORWARD):
-                if code == FORWARD:
+            if rarely(kind_of >= FORWARD):
+                if kind_of == FORWARD:
                     late = np.int64(0) if paper else ops[op + _U(SIZE)]
                     ready_at[_U(base + ops[op + _U(INTO)])] = ready + late
-                elif code == CALL:
+                elif kind_of == CALL:
                     call = ops[op + _U(SIZE)]
                     inner = base + program.call_frame[call] + BETWEEN
                     if depth + 1 >= frames.base.shape[0] or inner + top > ready_at.shape[0]:
@@ -711,22 +900,20 @@ def run(
                     frames.into[depth] = ops[op + _U(INTO)]
                     depth += 1
                     base = inner
-                elif not paper and code == JOIN:
+                elif not paper and kind_of == JOIN:
                     left += 1
                     slots -= 1
-                elif not paper and code == REDIRECT:
+                elif not paper and kind_of == REDIRECT:
                     # Fetch goes on when the branch is known, and after the penalty.
                     goal = ready + parameters[PENALTY]
                     if goal >= room:
-                        status = GROW_RINGS if room < cycle_room - margin else GROW_CYCLES
+                        status = _no_room(room, limits)
                         break
                     while fetch < goal:
-                        stall = _waits(fetch, lb_now, sb_now, lfb_now)
-                        taken = taken_a, taken_b, taken_c
+                        stall = _waits(fetch, entries[0], entries[1], entries[2])
                         fetch, taken = _next_cycle(fetch, stall, taken, core, rings, units, tally, record, beyond)
-                        taken_a, taken_b, taken_c = taken
-                        left = width
-                    room = min(fetch + ring_size, cycle_room) - margin
+                        left = limits.width
+                    room = _room(fetch, limits)
                 else:
                     depth -= 1
                     base = frames.base[depth]
@@ -736,54 +923,34 @@ def run(
 
             # Room for whatever this node may do.
             if rarely(end >= room or nodes >= node_room):
-                status = GROW_RINGS if room < cycle_room - margin else GROW_CYCLES
-                if nodes >= node_room:
-                    status = GROW_NODES
+                status = GROW_NODES if nodes >= node_room else _no_room(room, limits)
                 break
             address, x, second = np.int64(-1), np.int64(-1), np.int64(-1)
-            if code > DIVIDE:
-                address = records[_U(address_at)]
+            if kind_of > DIVIDE:
+                address = stream.records[_U(address_at)]
                 x = where[_U(address_at)]
-                ends = (address & within) + (ops[op + _U(SIZE)] << word_shift)
+                ends = (address & within) + (ops[op + _U(SIZE)] << limits.word_shift)
                 if not paper and rarely((ends > line_end) & (address >= 0)):
-                    second = index_of((address >> line_shift) + 1, stack)
+                    second = index_of((address >> limits.line_shift) + 1, stack)
                     if second < 0:
                         status = GROW_LINES
                         break
 
-            # Fetch. A full RS, then a full ROB, holds it up.
             slot = nodes if paper else slots
-            free = rob[_U((slot - rob_size) & rob_mask)]
-            vector = has_vectors and code >= 0 and code <= DIVIDE and table[_U(ops[op + _U(UNIT)] + VECTOR)] != 0
+            free = queues.rob[_U((slot - limits.rob_size) & limits.rob_mask)]
+            vector = has_vectors and kind_of >= 0 and kind_of <= DIVIDE and table[_U(ops[op + _U(UNIT)] + VECTOR)] != 0
             queued = np.int64(0)
             if has_vectors and rarely(vector):
-                queued = queue[_U((vectors - queue_size) & queue_mask)]
-            if (taken_a & LOW >= rs_size) | (fetch < max(free, queued)) | (left == 0):
-                wanted = fetch
-                while True:
-                    rs_full = (taken_a & LOW >= rs_size) | (fetch < queued)
-                    if not rs_full and fetch >= free and (left > 0 or fetch > wanted):
-                        break
-                    stall = _waits(fetch, lb_now, sb_now, lfb_now) if rarely(ahead > fetch) else np.int64(0)
-                    if fetch > wanted:
-                        stall |= STALL_RS if rs_full else STALL_ROB
-                        until = free
-                        if rs_full:
-                            until = UNLIMITED if taken_a & LOW >= rs_size else queued
-                        if rarely(ahead > fetch):
-                            for now in (lb_now, sb_now, lfb_now):
-                                until = min(until, now) if now > fetch else until
-                        fetch = _pass_quiet(fetch, until, stall, core, rings, units, tally, record)
-                    taken = taken_a, taken_b, taken_c
-                    fetch, taken = _next_cycle(fetch, stall, taken, core, rings, units, tally, record, beyond)
-                    taken_a, taken_b, taken_c = taken
-                left = width
-                room = min(fetch + ring_size, cycle_room) - margin
+                queued = queues.vector[_U((vectors[1] - limits.queue_size) & limits.queue_mask)]
+            if (taken[0] & LOW >= limits.rs_size) | (fetch < max(free, queued)) | (left == 0):
+                fetch, left, taken, room = _fetched(
+                    fetch, left, taken, free, queued, ahead, entries, limits, core, rings, units, tally, record, beyond
+                )
             left -= 1
-            if rarely(code < 0):
+            if rarely(kind_of < 0):
                 # No node: it takes its slot of fetch, and its place in the ROB for a cycle.
                 retired = max(retired, fetch + 1)
-                rob[_U(slot & rob_mask)] = retired & rob_limited
+                queues.rob[_U(slot & limits.rob_mask)] = retired & limits.rob_limited
                 slots += 1
                 end = max(end, fetch + 1)
                 if recorded:
@@ -795,117 +962,89 @@ def run(
             issue = max(fetch, ready)
             count = ops[op + _U(COUNT)]
             unit = _U(ops[op + _U(UNIT)])
-            if code <= DIVIDE:
-                kind = count & ((1 << SHAPE_BITS) - 1)
+            if kind_of <= DIVIDE:
                 types_begun = table[unit + _U(BIT)]
-                if has_vectors and rarely(vector):
-                    begin = max(vector_now, fetch)
-                    vector_now, taken_c = _entry(rows, mask, ISSUED, HIGH, taken_c, begin, vector_size)
-                    queue[_U(vectors & queue_mask)] = vector_now & queue_limited
-                    vectors += 1
-                    issue = max(issue, vector_now)
-                longer = ops[op + _U(SIZE)]
-                if not paper and rarely((kind == INTEGER_TYPE) & (longer > 0)):
-                    issue = _divided(rings, mask, units, unit, kind, count, longer, issue)
-                    longer = np.int64(0)
-                issue = _place(rings, mask, units, unit, kind, count, longer, False, issue)
+                issue, done, taken, vectors = _executed(
+                    op, ops, unit, count, vector, fetch, issue, taken, vectors, limits, rings, queues, units
+                )
                 row = _row(issue, mask)
-                if has_vectors and rarely(vector):
-                    taken_c = _hold_entry(rows, mask, ISSUED, vector_one, taken_c, vector_now, issue)
-                else:
-                    waits = rs_one if issue > fetch else np.int64(0)
-                    rows[row + _U(LEAVE)] += waits
-                    taken_a += waits
-                done = issue + table[unit + _U(TAKES)]
             else:
-                load = code == LOAD
+                load = kind_of == LOAD
                 address_at += 1
-                level = ops[op + _U(LEVEL)]
-                forwarded, comes, leaves = False, False, np.int64(-1)
+                level, words = ops[op + _U(LEVEL)], ops[op + _U(SIZE)]
                 integer, renamed = level <= INTEGER_LOAD, level == INTEGER_LOAD
+                comes, leaves = False, np.int64(-1)
                 if not rarely(x < 0):
                     far = fetch_ahead(where, address_at - 1, stack)
-                    if rarely((inflight != IGNORED) | stores):
+                    if rarely((limits.inflight != IGNORED) | limits.stores):
                         prefetch(memory.lines, _U(2 * far))
-                        prefetch(memory.stored, _U(far << (line_shift - word_shift)))
+                        prefetch(memory.stored, _U(far << (limits.line_shift - limits.word_shift)))
                     reused = touch(x, stack)
                     if level < 0:
                         level = reused
                         if ways > 0:
-                            comes, leaves = touch_set(x, not load, memory.sets, memory.trees, x & set_mask, ways)
+                            in_set = x & limits.set_mask
+                            comes, leaves = touch_set(x, not load, memory.sets, memory.trees, in_set, ways)
                             level = max(level, np.int64(1)) if rarely(comes) else np.int64(0)
                 kind = FIRST_LEVEL + level
                 shape, row_of_kind = count, unit
                 count += kind
                 unit += _U(kind << (UNIT_BITS + KIND_BITS))
                 types_begun = table[unit + _U(BIT)]
-                # The buffers, in trace order.
+                taken_a, taken_b, taken_c = taken
+                lb_now, sb_now, lfb_now = entries
                 if load:
-                    lb_now, taken_a = _entry(rows, mask, LEAVE, HIGH, taken_a, max(lb_now, fetch), lb_size)
+                    lb_now, taken_a = _entry(rows, mask, LEAVE, HIGH, taken_a, max(lb_now, fetch), limits.lb_size)
                     entry = lb_now
                 else:
-                    sb_now, taken_b = _entry(rows, mask, LEAVE + 1, 0, taken_b, max(sb_now, fetch), sb_size)
+                    sb_now, taken_b = _entry(rows, mask, LEAVE + 1, 0, taken_b, max(sb_now, fetch), limits.sb_size)
                     entry = sb_now
                 if rarely(entry > fetch):
-                    rows[_row(entry, mask) + _U(LEAVE)] += rs_one
-                    taken_a += rs_one
+                    rows[_row(entry, mask) + _U(LEAVE)] += limits.rs_one
+                    taken_a += limits.rs_one
                     issue, ahead = max(issue, entry), max(ahead, entry)
                 if rarely(level > 0):
-                    lfb_now, taken_b = _entry(rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), lfb_size)
+                    lfb_now, taken_b = _entry(
+                        rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), limits.lfb_size
+                    )
                     issue, ahead = max(issue, lfb_now), max(ahead, lfb_now)
-                    if ways > 0 and comes and load and known:
-                        issue = max(issue, memory.filling[_U(x & set_mask)])
-                # The order of memory operations.
-                if x86_order:
+                    if ways > 0 and comes and load and limits.known:
+                        issue = max(issue, memory.filling[_U(x & limits.set_mask)])
+                taken, entries = (taken_a, taken_b, taken_c), (lb_now, sb_now, lfb_now)
+                forwarded, word, word_end = False, np.int64(0), np.int64(0)
+                if limits.x86_order:
                     issue = max(issue, last_load)
                     if not load:
                         issue = max(issue, last_store)
-                word, word_end = np.int64(0), np.int64(0)
                 if x >= 0:
-                    if rarely(inflight == BLOCKED):
+                    if rarely(limits.inflight == BLOCKED):
                         issue = max(issue, memory.lines[_U(2 * x)])
-                    if rarely(stores & ((not load) | (last_store > issue))):
-                        words = np.int64(1) << (line_shift - word_shift)
-                        word = x * words + ((address >> word_shift) & (words - 1))
-                        word_end = min(word + ops[op + _U(SIZE)], (x + 1) * words)
+                    if rarely(limits.stores & ((not load) | (last_store > issue))):
+                        of_line = np.int64(1) << (limits.line_shift - limits.word_shift)
+                        word = x * of_line + ((address >> limits.word_shift) & (of_line - 1))
+                        word_end = min(word + ops[op + _U(SIZE)], (x + 1) * of_line)
                         if load and memory.lines[_U(2 * x + 1)] > issue:
-                            for w in range(word, word_end):
-                                if memory.stored[_U(w)] > issue:
-                                    issue = memory.stored[_U(w)]
+                            for k in range(word, word_end):
+                                if memory.stored[_U(k)] > issue:
+                                    issue = memory.stored[_U(k)]
                                     forwarded = True
                 issue = _place(rings, mask, units, unit, kind, count, 0, True, issue)
                 row = _row(issue, mask)
                 done = issue + table[unit + _U(TAKES)]
                 if ways > 0 and rarely(comes):
-                    # A line asks for its set when it is fetched: an access that waits for operands holds up no other.
-                    # A store waits after it issued: its value is there for loads.
-                    begun = max(fetch, memory.filling[_U(x & set_mask)])
-                    crowded += begun > fetch + 4 * set_fill  # streams that begin alike wait for one or two others
-                    brought = _U((x & set_mask) + set_mask + 1)
-                    takes = set_fill
-                    if leaves >= 0:
-                        again = slots - memory.written[_U(leaves)] < rob_size
-                        if not load and memory.filling[brought] == 0:
-                            takes = set_stored if again else 2 * set_fill
-                            if again:  # stores are written in order: each waits for its line, in whatever set
-                                begun = max(begun, memory.filling[2 * set_mask + 2])
-                                memory.filling[2 * set_mask + 2] = begun + refill
-                        elif again:
-                            takes = set_written
-                    if known:
-                        done += max(begun - issue, np.int64(0))
-                    memory.filling[_U(x & set_mask)] = begun + takes
-                    memory.filling[brought] = np.int64(load)
-                if joins and not load and address >= 0:
-                    if not _joins(address >> line_shift, memory.joined):
+                    waits, crowds = _set_filled(load, x, leaves, fetch, issue, slots, limits, memory)
+                    done += waits
+                    crowded += crowds
+                if limits.joins and not load and address >= 0:
+                    if not _joins(address >> limits.line_shift, memory.joined):
                         opened = max(opened + 1, issue + 1)
                     done = max(done, opened)
                 if ways > 0 and not load and x >= 0:
                     memory.written[_U(x)] = slots
-                if rarely(lines_follow) and x >= 0:
+                if rarely(limits.lines_follow) and x >= 0:
                     if level == 0:
                         done = max(done, memory.lines[_U(2 * x)])
-                    elif level > 1 and prefetching and _prefetched(address >> line_shift, memory.streams):
+                    elif level > 1 and limits.prefetching and _prefetched(address >> limits.line_shift, memory.streams):
                         done = issue + units.latency[_U(_early(kind))]
                         types_begun &= (1 << LASTING) - 1
                 if not paper and rarely(second >= 0):
@@ -913,60 +1052,42 @@ def run(
                     done = max(
                         done,
                         _second_line(
-                            rings,
-                            mask,
-                            units,
-                            row_of_kind,
-                            shape,
-                            level,
-                            second,
-                            stack,
-                            memory.sets,
-                            memory.trees,
-                            ways,
-                            not load,
-                            splits,
-                            issue,
+                            rings, mask, units, row_of_kind, shape, level, second, stack, memory.sets, memory.trees,
+                            ways, not load, limits.splits, issue,
                         ),
-                    )
+                    )  # fmt: skip
                     rows[row] -= table[unit + _U(ADD)]
                 if not paper and rarely(integer) and load:
-                    done -= earlier
+                    done -= limits.earlier
                 if not paper and rarely(forwarded):
-                    own = parameters[FORWARDS if integer else FORWARDS_FP]
-                    if own >= 0:
-                        done = issue + own
-                    if renamed and parameters[RENAMED] and ops[op + _U(SIZE)] << word_shift >= 4:
+                    forwards = parameters[FORWARDS if integer else FORWARDS_FP]
+                    if forwards >= 0:
+                        done = issue + forwards
+                    if renamed and parameters[RENAMED] and words << limits.word_shift >= 4:
                         done = issue
-                if blocks and load and x >= 0:
-                    written = _written(x, address, ops[op + _U(SIZE)], memory, line_shift, word_shift)
+                if limits.blocks and load and x >= 0:
+                    written = _written(x, address, words, memory, limits.line_shift, limits.word_shift)
                     if rarely(written > issue):
                         done = max(done, written + parameters[BLOCKS])
+                taken_a, taken_b, taken_c = taken
                 if load:
                     last_load = issue
-                    taken_a = _hold_entry(rows, mask, LEAVE, lb_one, taken_a, lb_now, done)
+                    taken_a = _hold_entry(rows, mask, LEAVE, limits.lb_one, taken_a, entries[0], done)
                 else:
                     last_store = max(last_store, issue)
-                    taken_b = _hold_entry(rows, mask, LEAVE + 1, sb_one, taken_b, sb_now, done)
-                    if blocks:
-                        store = memory.commits[LATEST_STORES] + 1
-                        memory.commits[LATEST_STORES] = store
-                        before = memory.commits[_U((store - 1) % LATEST_STORES)]
-                        memory.commits[_U(store % LATEST_STORES)] = max(before, retired, done)
-                        for w in range(word, word_end):
-                            memory.writer[_U(w)] = store
-                    for w in range(word, word_end):
-                        memory.stored[_U(w)] = issue
-                        memory.lines[_U(2 * x + 1)] = max(issue, memory.lines[_U(2 * x + 1)])
+                    taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.sb_one, taken_b, entries[1], done)
+                    _stored(x, word, word_end, issue, done, retired, limits, memory)
                 if rarely(level > 0):
-                    taken_b = _hold_entry(rows, mask, LEAVE + 1, lfb_one, taken_b, lfb_now, done)
-                    if rarely((inflight != IGNORED) & (x >= 0)):
+                    taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.lfb_one, taken_b, entries[2], done)
+                    if rarely((limits.inflight != IGNORED) & (x >= 0)):
                         memory.lines[_U(2 * x)] = done
+                taken = taken_a, taken_b, taken_c
+            # Retire, in order.
             rows[row] += table[unit + _U(ADD)]
             rows[row + _U(ISSUED)] |= types_begun
             ready_at[_U(base + ops[op + _U(INTO)])] = done
             retired = max(retired, done)
-            rob[_U(slot & rob_mask)] = retired & rob_limited
+            queues.rob[_U(slot & limits.rob_mask)] = retired & limits.rob_limited
             slots += 1
             tally.nodes[_U(count)] += 1
             end = max(end, done, issue + 1)
@@ -982,15 +1103,21 @@ def run(
         at += 1 + program.block_addresses[block]
         op_at = -1
 
-    saved[FETCH], saved[LEFT], saved[TAKEN_A], saved[TAKEN_B] = fetch, left, taken_a, taken_b
-    saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW] = lb_now, sb_now, lfb_now
+    saved[FETCH], saved[LEFT], saved[TAKEN_A], saved[TAKEN_B], saved[TAKEN_C] = (
+        fetch,
+        left,
+        taken[0],
+        taken[1],
+        taken[2],
+    )
+    saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW] = entries
     saved[RETIRED] = retired
     saved[LAST_LOAD], saved[LAST_STORE] = last_load, last_store
     saved[END], saved[NODES] = end, nodes
     saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH] = previous, base, top, depth
     saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS] = at, op_at, address_at
     saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS] = instructions, covered, slots
-    saved[TAKEN_C], saved[VECTOR_NOW], saved[VECTORS] = taken_c, vector_now, vectors
+    saved[VECTOR_NOW], saved[VECTORS] = vectors
     saved[TURN], saved[TURNS], saved[OPENED] = turn, turns, opened
     saved[CROWDED] = crowded
     return status

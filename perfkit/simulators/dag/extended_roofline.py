@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.errors import DataError, SettingError, of_extra
+from perfkit.errors import DataError, SettingError, expect, of_extra
 from perfkit.files import replaced
 from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
@@ -137,6 +137,8 @@ class Roofs(Summarised):
     def __post_init__(self) -> None:
         if not self.tolerance >= 0:
             raise SettingError(f"tolerance is a fraction of at least 0, not {self.tolerance!r}")
+        how = "schedule a dependence graph: perfkit.DagScheduler(core).run(dag)"
+        expect(hasattr(self.schedule, "work"), self.schedule, "ExtendedRoofline", "a Schedule", how)
         if not self.schedule.work:
             raise DataError(
                 f"{self.schedule.name} has no floating-point operation, only {self.schedule.nodes.sum()} accesses in "

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from perfkit.dag.program import BlockProgram
 from perfkit.simulators.dag.core import TYPES
 
 Ints = npt.NDArray[np.int64]
@@ -88,6 +89,21 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 IGNORED, BLOCKED, MERGED = range(3)
 
 
+class Stream(NamedTuple):
+    """The executed blocks in order, their addresses, the indices of these lines, and how many words there are."""
+
+    records: npt.NDArray[np.int64]
+    where: Ints
+    length: int
+
+
+class Code(NamedTuple):
+    """The static tables, and their operations as columns (above)."""
+
+    program: BlockProgram
+    ops: Ints
+
+
 class Units(NamedTuple):
     """Lanes of each unit; lanes taken and work by shape and type; the table of units (columns above).
 
@@ -118,6 +134,13 @@ class Rings(NamedTuple):
     rows: Ints
     wide: npt.NDArray[np.uint16]
     skip: npt.NDArray[np.int32]
+
+
+class Queues(NamedTuple):
+    """Of the last nodes, in rings: when each retires from the ROB, and when each entered the vector scheduler."""
+
+    rob: Ints
+    vector: Ints
 
 
 def countdown(latency: Ints) -> Ints:

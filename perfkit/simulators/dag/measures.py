@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, of_extra
+from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, expect, of_extra
 from perfkit.files import existing, reading, replaced
 from perfkit.results import Kind, Summarised, answering, draw
 from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, parameter_names
@@ -113,6 +113,8 @@ class Schedule(Summarised):
         DataError
             A type or buffer is unknown, the lengths differ, or a node is done before it issues.
         """
+        how = "name each node's type, such as ['L1', 'A']"
+        expect(isinstance(type, Sequence), type, "Schedule.from_table", "a list of types", how)
         if unknown := (set(type) - set(TYPES)) | (set(stalls) - set(BUFFERS)):
             raise DataError(f"unknown node types or buffers: {sorted(unknown)}; known: {TYPES}, {BUFFERS}")
         begins, ends = np.asarray(issue, dtype=np.int64), np.asarray(done, dtype=np.int64)

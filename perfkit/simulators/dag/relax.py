@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from perfkit.dag.graph import expect_dag
 from perfkit.dag.program import ADD, DIVIDE, FORWARD, FUSED, HOLD, INTEGER, MULTIPLY, REDIRECT, STORE
-from perfkit.errors import of_extra
+from perfkit.errors import expect, of_extra
 from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
@@ -153,6 +154,9 @@ def relax(
     """
     from dataclasses import replace
 
+    expect_dag(dag, "relax")
+    how = "make one of a core: perfkit.DagScheduler(perfkit.DagCore.load('skylake_x'))"
+    expect(hasattr(scheduler, "record"), scheduler, "relax", "a DagScheduler", how)
     base = replace(scheduler, record=False)
     before = schedule or base.run(dag)
     wanted = candidates(before, dag.program)

@@ -33,7 +33,7 @@ from perfkit.dag.doubts import (
     full_early,
     nearly_full,
 )
-from perfkit.dag.graph import Dag
+from perfkit.dag.graph import Dag, expect_dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
@@ -148,6 +148,7 @@ class DagScheduler:
         DataError
             If the DAG has no nodes.
         """
+        expect_dag(dag, "DagScheduler.run")
         work = _Run(self, dag)
         follow = (
             Successors(len(dag.program.block_ops)) if not _predicted(dag) and (dag.program.op == BRANCH).any() else None
@@ -284,15 +285,16 @@ class _Run:
         self.saved[layout.AT_OP] = -1
         self.saved[layout.TOP] = int(program.frame.max())
         self.saved[layout.BASE] = layout.BETWEEN
-        self.ops = tables.operations(program, self.word_shift)
+        self.code = layout.Code(program, tables.operations(program, self.word_shift))
         self.stack = new_stack(tables.capacities(settings, self.line_shift))
         self.where = np.zeros(_LOCATED + AHEAD, dtype=np.int64)
         self.used, self.time = np.zeros(self.stack.room, dtype=np.int64), 0
         self.rings = tables.new_rings(1 << max(9, int(2 * self.parameters[layout.MARGIN]).bit_length()), self.idle)
         rob_size = int(self.parameters[layout.ROB])
-        self.rob = np.zeros(1 if rob_size == UNLIMITED else 1 << rob_size.bit_length(), dtype=np.int64)
         waiting = int(self.parameters[layout.VECTOR_QUEUE])
-        self.queue = np.zeros(1 if waiting == UNLIMITED else 1 << waiting.bit_length(), dtype=np.int64)
+        self.queues = layout.Queues(
+            *tables.zeros(*(1 if size == UNLIMITED else 1 << size.bit_length() for size in (rob_size, waiting)))
+        )
         phis = int(np.diff(program.block_phis).max(initial=0))
         self.frames = layout.Frames(*tables.zeros(2 * (self.saved[layout.TOP] + layout.BETWEEN) + 16, phis + 1, 16, 16))
         types = int(self.parameters[layout.TYPES_USED])
@@ -354,17 +356,13 @@ class _Run:
         self.saved[layout.AT_RECORD] = 0
         while True:
             status = engine.run(
-                records,
-                self.where,
-                length,
-                self.program,
-                self.ops,
+                layout.Stream(records, self.where, length),
+                self.code,
                 self.parameters,
                 self.units,
                 self.saved,
                 self.rings,
-                self.rob,
-                self.queue,
+                self.queues,
                 self.memory,
                 self.stack,
                 self.frames,

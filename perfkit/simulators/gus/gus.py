@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, PerfkitWarning, SettingError, of_extra
-from perfkit.files import check_fields
+from perfkit.files import a_path, check_fields
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
@@ -100,10 +100,12 @@ class Gus:
 
     def program(self, trace: Trace) -> Program:
         """Return the trace's static code as this core sees it."""
+        expect_trace(trace, "Gus")
         return lower(trace.code, self.core, cache(self.instruction_tables(trace).form))
 
     def instruction_tables(self, trace: Trace) -> InstructionTables:
         """Return what instructions cost, forms of the trace that no table knows looked up where that is possible."""
+        expect_trace(trace, "Gus.instruction_tables")
         tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
         return tables.extended(trace.code)
 
@@ -112,6 +114,7 @@ class Gus:
 
         ``program`` is the trace's code as the core executes it.
         """
+        expect_trace(trace, "Gus.memory")
         memory = MemoryPass.of(trace, program, self.core, perfect=self.warm == "predicted")
         if self.warm in ("caches", "predicted"):
             for _ in windows(trace, memory):
@@ -501,7 +504,7 @@ class GusResult(Summarised):
         FormatError
             The file is no saved result, truncated, damaged, or of a later version.
         """
-        header, arrays, trace = files.load_result(Path(path))
+        header, arrays, trace = files.load_result(a_path(path, "GusResult.load"))
         with files.fitting(path):
             return _assembled(header, arrays, trace, path)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError, of_extra
+from perfkit.errors import SettingError, expect, of_extra
 from perfkit.machine.core import Microarchitecture
 from perfkit.names import listed
 from perfkit.results import Kind, Tabled, draw
@@ -143,6 +143,7 @@ def sensitivity(
     weights = tuple(float(w) for w in weights)
     if not weights or not all(1e-6 <= w <= 1e6 for w in weights):
         raise SettingError(f"weights are numbers from 1e-6 to 1e6; found {', '.join(map(str, weights)) or 'none'}")
+    _expect(gus, "sensitivity")
     base = gus.core if core is None else core
     modelled = (name for name in base.resources if name not in _NOT_MODELLED)
     names = tuple(resources) if resources is not None else tuple(modelled)
@@ -163,6 +164,10 @@ def sensitivity(
     better = gus.perfect(trace) if perfect else {}
     scenarios = {name: float(found[0]) / cycles - 1.0 for name, cycles in better.items()}
     return Sensitivity(base.name, float(found[0]), weights, what, speedup, scenarios)
+
+
+def _expect(gus: "Gus", where: str) -> None:
+    expect(hasattr(gus, "core"), gus, where, "the settings of Gus", "make them with perfkit.Gus(core)")
 
 
 def what_if(
@@ -192,6 +197,7 @@ def what_if(
     >>> pk.what_if(gus, trace, {"instruction_latency": 2}).bottleneck  # doctest: +SKIP
     'instruction_latency'
     """
+    _expect(gus, "what_if")
     core = gus.core
     for name, factor in capacities.items():
         core = core.scaled(name, factor)

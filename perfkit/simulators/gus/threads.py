@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, FormatError, SettingError, of_extra
+from perfkit.errors import DataError, FormatError, SettingError, expect, of_extra
 from perfkit.files import check_fields, existing, json_object, member, read_archive, reading, write_archive
 from perfkit.machine.core import Microarchitecture
 from perfkit.results import Kind, Summarised, draw
@@ -254,7 +254,7 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
-        path = existing(Path(path))
+        path = existing(path)
         with reading(path, _WHAT), zipfile.ZipFile(path) as archive:
             header = json_object(member(archive, "threads.json", path, _WHAT), path, _WHAT)
             if header.get("format") != MAGIC or header.get("version") != VERSION:
@@ -319,6 +319,9 @@ def run_threads(
     >>> result = pk.run_threads(pk.Gus("zen4"), traces)  # doctest: +SKIP
     >>> result.imbalance, result.critical                # doctest: +SKIP
     """
+    expect(isinstance(gus, Gus), gus, "run_threads", "the settings of Gus", "make them with perfkit.Gus(core)")
+    how = "trace a program with perfkit.trace_threads, or load what it saved with perfkit.ThreadTraces.load"
+    expect(isinstance(traces, ThreadTraces), traces, "run_threads", "ThreadTraces", how)
     one = _bandwidth(gus.core)
     total = one if memory_bandwidth is None else float(memory_bandwidth)
     last = gus.core.caches[-1].name

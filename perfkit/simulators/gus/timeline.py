@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import of_extra
+from perfkit.errors import expect, of_extra
 from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.gus.timing import LEVELS, TICKS
@@ -129,6 +129,8 @@ def timeline(result: "GusResult", first: int = 0, count: int = 1000) -> Timeline
     """
     pd = of_extra("pandas")
 
+    how = "simulate a trace: perfkit.Gus(core).run(trace)"
+    expect(hasattr(result, "schedule"), result, "timeline", "a GusResult", how)
     result.schedule(first, 1)  # refuses what is not in the trace, before the work
     table = result.schedule(0, first + count).table
     run = _Run(result, table)

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from perfkit.errors import expect
 from perfkit.files import replaced
 from perfkit.simulators.gus.gus import GusResult
 from perfkit.simulators.gus.timeline import Timeline
@@ -82,6 +83,9 @@ def save_trace_events(timeline: Timeline, path: str | Path, of: GusResult | None
     >>> pk.save_trace_events(pk.timeline(result, 0, 40), "fig1a.json").name
     'fig1a.json'
     """
+    expect(
+        isinstance(timeline, Timeline), timeline, "save_trace_events", "a Timeline", "ask a GusResult for .timeline()"
+    )
     with replaced(path) as temporary:
         temporary.write_text(json.dumps(trace_events(timeline, of)) + "\n", encoding="utf-8")
     return Path(path)

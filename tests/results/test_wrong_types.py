@@ -1,0 +1,123 @@
+"""Whatever is given first to a public function or method, no error comes from deep inside."""
+
+import inspect
+
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.errors import PerfkitError, WrongTypeError
+
+WRONG = {"int": 3, "str": "no such thing", "None": None, "DataFrame": pd.DataFrame({"a": [1.0, 2.0]})}
+# Results, which functions and methods make: nobody gives their fields by hand; and the base of all errors.
+MADE = {"PerfkitError", "Schedule", "SpireModel", "ThreadsResult", "ThreadTraces"}
+UNHELPFUL = (TypeError, AttributeError, LookupError, NameError)
+SETTINGS = {
+    "Bottlenecks": lambda: pk.Bottlenecks.load("skylake_x"),
+    "Classifier": lambda: pk.Classifier(["a"]),
+    "CpiStack": pk.CpiStack,
+    "DagCore": lambda: pk.DagCore.load("skylake_x"),
+    "DagScheduler": lambda: pk.DagScheduler(pk.DagCore.load("skylake_x")),
+    "DecisionTree": lambda: pk.DecisionTree(["a"]),
+    "FixedBins": lambda: pk.FixedBins("a", [1.0, 2.0]),
+    "Gus": lambda: pk.Gus("skylake_x"),
+    "KMeansCategories": lambda: pk.KMeansCategories("a", 2),
+    "KdeCategories": lambda: pk.KdeCategories("a"),
+    "Microarchitecture": lambda: pk.Microarchitecture.load("skylake_x"),
+    "Microbenchmark": pk.Microbenchmark,
+    "Noise": pk.Noise,
+    "RandomForest": lambda: pk.RandomForest(["a"]),
+    "SimulatedPmu": lambda: pk.SimulatedPmu("skylake_x"),
+    "Spire": pk.Spire,
+    "TopDown": pk.TopDown,
+}
+
+
+def own(function):
+    return getattr(function, "__module__", "").startswith("perfkit.")
+
+
+def functions():
+    """Return name -> how to get every public function, class and class method."""
+    found = {}
+    for name in pk.__all__:
+        thing = getattr(pk, name)
+        if inspect.ismodule(thing) or not callable(thing):
+            continue
+        if name not in MADE:
+            found[name] = thing
+        if inspect.isclass(thing):
+            for part, raw in inspect.getmembers_static(thing):
+                if not part.startswith("_") and isinstance(raw, classmethod | staticmethod) and own(raw.__func__):
+                    found[f"{name}.{part}"] = getattr(thing, part)
+    return found
+
+
+FUNCTIONS = functions()
+METHODS = [
+    (name, part)
+    for name in SETTINGS
+    for part, raw in inspect.getmembers_static(getattr(pk, name))
+    if inspect.isfunction(raw) and not part.startswith("_") and own(raw)
+]
+
+
+def called(function, given):
+    """Call a function with a value for each argument that it needs, at least one; return what it raises, or None."""
+    parameters = inspect.signature(function).parameters.values()
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if not places and not any(p.kind == p.VAR_POSITIONAL for p in parameters):
+        return None
+    needed = max(1, sum(p.default is p.empty for p in places))
+    named = {p.name: given for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty}
+    try:
+        function(*[given] * needed, **named)
+    except Exception as error:  # noqa: BLE001 - the one question is which
+        return error
+    return None
+
+
+def check(name, error):
+    assert isinstance(error, PerfkitError) or not isinstance(error, UNHELPFUL), f"{name}: {error!r}"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", WRONG)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_wrong_first_argument_of_a_function_gets_no_error_from_deep_inside(name, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check(name, called(FUNCTIONS[name], WRONG[kind]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", WRONG)
+@pytest.mark.parametrize(("name", "part"), METHODS)
+def test_a_wrong_first_argument_of_a_method_gets_no_error_from_deep_inside(name, part, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check(f"{name}.{part}", called(getattr(SETTINGS[name](), part), WRONG[kind]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda wrong: pk.DagScheduler(pk.DagCore.load("zen4")).run(wrong), r"DagScheduler\.run takes a dependence"),
+        (lambda wrong: pk.relax(wrong, pk.DagScheduler(pk.DagCore.load("zen4"))), "relax takes a dependence graph"),
+        (lambda wrong: pk.run_threads(wrong, wrong), "run_threads takes the settings of Gus"),
+        (lambda wrong: pk.run_threads(pk.Gus("zen4"), wrong), "run_threads takes ThreadTraces"),
+        (lambda wrong: pk.Microbenchmark().collect(wrong), "Microbenchmark takes a Study"),
+        (lambda wrong: pk.fleet_changes(wrong, "version", "v1", "v2"), "fleet_changes takes a Fleet"),
+        (pk.Gus("zen4").run, r"Gus\.run takes a Trace"),
+        (lambda wrong: pk.Spire().fit(wrong), "takes Samples"),
+    ],
+)
+@pytest.mark.parametrize("kind", WRONG)
+def test_the_error_says_what_was_expected_and_found_and_what_to_do(call, message, kind):
+    with pytest.raises(WrongTypeError, match=rf"{message}.*; found {type(WRONG[kind]).__name__}.*: \w+ .*perfkit\."):
+        call(WRONG[kind])
+
+
+@pytest.mark.parametrize("kind", [k for k in WRONG if k != "DataFrame"])
+@pytest.mark.parametrize("name", ["from_frame", "from_counts", "from_wide"])
+def test_samples_are_made_of_a_data_frame(name, kind):
+    with pytest.raises(WrongTypeError, match=rf"Samples\.{name} takes a DataFrame; found .*perfkit\.read_samples"):
+        getattr(pk.Samples, name)(WRONG[kind])
