@@ -94,7 +94,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/readers/*fleet*.py": ["tests/fleet"],
         "perfkit/readers/*.py": _READERS,
         "perfkit/samples/[fp]*.py": ["tests/fleet"],
-        "perfkit/samples/*.py": ["tests/samples", *_READERS],
+        "perfkit/samples/*.py": ["tests/samples", "tests/exploration", *_READERS],
     },
     "exploration": {"perfkit/exploration/*.py": ["tests/exploration", "tests/readers/test_dialects.py"]},
     "fitters": {
@@ -102,7 +102,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/fitters/spire/*.py": _SPIRE,
         "perfkit/fitters/cpi/*.py": _CPI,
         "perfkit/fitters/bottlenecks/*.py": _files(
-            "fitters", "answers_as_before", "bottlenecks", "learnt_stacks", "known_figures"
+            "fitters", "answers_as_before", "bottlenecks", "learnt_stacks", "known_figures", "published_events"
         ),
         "perfkit/fitters/studies/*.py": _files("fitters", "answers_as_before", "studies_analysis", "known_figures"),
         "perfkit/fitters/topdown.py": _files("fitters", "answers_as_before", "topdown", "known_figures"),
@@ -118,6 +118,8 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/collectors/tracer/*.py": ["tests/collectors/tracer", "tests/collectors/test_pinned.py"],
     },
 }
+_EVERY = _files("project", "examples")  # those in documentation
+_NOT_RUN = ("benchmarks", "browser", "notebooks")
 _COMPILES = re.compile(rb"njit|\bcompiled import")  # in the text of a file with functions that numba compiles
 _COPIED, _LINKED = (
     ("perfkit", "tests"),
@@ -422,9 +424,15 @@ def _run(tree: Path, tests: list[str], cache: Path, watch: _Watch) -> int:
     return int(pytest.main([*stop, "-q", "-p", "no:cacheprovider", "-m", marked, *files], plugins=[watch]))
 
 
-def test_files(tree: Path, patterns: list[str]) -> list[str]:
-    """Return the files of tests that a part names, in its order."""
-    found = [[tree / p] if p.endswith(".py") else sorted((tree / p).rglob("test_*.py")) for p in patterns]
+def test_files(tree: Path, file: str, patterns: list[str]) -> list[str]:
+    """Return the files of tests of a mutated one: those that import it, then those that its part names, in its order."""
+    package, _, module = file.removesuffix(".py").replace("/", ".").rpartition(".")
+    imports = re.compile(
+        rf"^(from {package}(\.{module} import|\b.* import.*\b{module}\b)|import {package}\.{module}\b)", re.M
+    )
+    tests = sorted(tree.glob("tests/**/test_*.py"))
+    found = [[f for f in tests if f.relative_to(tree).parts[1] not in _NOT_RUN and imports.search(f.read_text())]]
+    found += [[tree / p] if p.endswith(".py") else sorted((tree / p).rglob("test_*.py")) for p in [*patterns, *_EVERY]]
     return list(dict.fromkeys(str(f.relative_to(tree)) for some in found for f in some if f.exists()))
 
 
@@ -632,7 +640,7 @@ def main() -> int:
                 if time.monotonic() > end:
                     tally[part]["not tried"] += 1
                     continue
-                names = reached.chosen(mutant, test_files(reached.tree, tests), every=asked.again)
+                names = reached.chosen(mutant, test_files(reached.tree, mutant.file, tests), every=asked.again)
                 known[told] = {"change": told, **planted(reached.tree, mutant, names, asked.limit), "tests": len(names)}
                 if asked.store:
                     with asked.store.open("a") as file:
