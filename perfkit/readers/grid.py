@@ -540,8 +540,8 @@ def _parse(
     for i, column in cells.items():
         for row, cell in enumerate(column):
             if cell is not None and NUMBER_PATTERN.fullmatch(cell) is None:
-                digits = ", and no word or unit behind it" if cell[0].isdecimal() else ""
-                report.problem(grid.lines[row], cell, f"expected a number in column {grid.names[i]}{digits}")
+                more = ", and no word or unit behind it" * (cell[0].isdecimal() and any(map(str.isalpha, cell)))
+                report.problem(grid.lines[row], cell, f"expected a number in column {grid.names[i]}{more}")
                 column[row] = None
             elif cell is not None and not cell.isdecimal():
                 tokens.append(Token(cell, grid.lines[row], whole))

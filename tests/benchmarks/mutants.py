@@ -402,7 +402,7 @@ def outcome(tree: Path, tests: list[str], limit: float, cache: Path, traced: str
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
     what = "undecided" if status is None else "noticed" if status else "survived"
-    said = json.loads(told.read_text()) if told.exists() else {"by": f"exit status {status}"}
+    said = json.loads(told.read_text()) if told.exists() else {"by": f"exit status {status}" * (status is not None)}
     return {"outcome": what, "seconds": round(time.monotonic() - begin, 1)} | said
 
 
@@ -425,7 +425,7 @@ def _run(tree: Path, tests: list[str], cache: Path, watch: _Watch) -> int:
 
 
 def test_files(tree: Path, file: str, patterns: list[str]) -> list[str]:
-    """Return the files of tests of a mutated one: those that import it, then those that its part names, in its order."""
+    """Return the files of tests of a mutated one: those that import it, then those that its part names."""
     package, _, module = file.removesuffix(".py").replace("/", ".").rpartition(".")
     imports = re.compile(
         rf"^(from {package}(\.{module} import|\b.* import.*\b{module}\b)|import {package}\.{module}\b)", re.M
