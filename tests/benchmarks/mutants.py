@@ -7,10 +7,9 @@ that read the clock or drive a browser, are left out. A mutation is noticed if a
 take too long is undecided. Exit status 1 where fewer than nine in ten are noticed.
 
 Which tests: a first run without mutations notes which functions each test enters (kept in the folder, by the text of
-the test's file). A mutation is tried on those that enter its function, the quickest first, as far as `_MOST_SECONDS`
-reaches; one of a constant, on those that enter a function which names it; one of a function that numba compiles, which
-leaves no trace, on the part's tests in their order. So few tests that it can only err towards "survived": ``--again``
-tries on all tests of the part what survived, or was undecided.
+the test's file). A mutation is tried on those that enter its function, the quickest first, then on others of
+its file and its part, as far as `_MOST_SECONDS` reaches; one of a constant, on those that enter a function which names
+it. So few tests can only err towards "survived": ``--again`` tries on all of them what survived, or was undecided.
 
 `EQUIVALENT` is the list of mutations that were looked at and change no answer, each with the reason; they are counted
 apart. With ``--store FILE`` each answer is kept as soon as it is known, and what the file holds is not run again: a
@@ -475,14 +474,12 @@ class Reached:
         tests = self.tests(files)
         functions = _functions_of(self.tree, mutant)
         near = [name for name, (_, entered) in tests.items() if any(f.startswith(f"{mutant.file}:") for f in entered)]
-        if functions is None:  # compiled: those that enter the file, then the part's order: the sharpest are the first
-            names = [*near, *(name for name in tests if name not in set(near))]
-        else:
-            found = [name for name, (_, entered) in tests.items() if functions & entered]
-            names = sorted(found or near, key=lambda name: (round(tests[name][0], 1), len(tests[name][1])))
-            names = names or list(tests)
+        # What is compiled, or runs in a child, leaves no trace: the file's tests, and the part's in their order.
+        found = [name for name, (_, entered) in tests.items() if (functions or set()) & entered]
+        found.sort(key=lambda name: (round(tests[name][0], 1), len(tests[name][1])))
+        names = list(dict.fromkeys([*found, *near, *tests]))
         if every:
-            return [*names, *(name for name in tests if name not in set(names))]
+            return names
         taken, seconds, cases = list[str](), 0.0, Counter[str]()
         for name in names:
             cases[one := name.partition("[")[0]] += 1
