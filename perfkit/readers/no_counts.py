@@ -15,7 +15,7 @@ TITLE = "outputs without counts, refused by name"
 
 # Of perf stat --metric-only; a table with ratios beside counts of time or work is none.
 _METRICS = (
-    r"\A(?:#[^\n]*\n|\s*\n)*(?![^\n]*(?<![^,;\t])(?:cpu-)?(?:cycles|instructions)(?::\w+)?[ ]*[,;\t])"
+    r"\A(?:#[^\n]*\n|[ \t\r]*\n)*(?![^\n]*(?<![^,;\t])(?:cpu-)?(?:cycles|instructions)(?::\w+)?[ ]*[,;\t])"
     r"[^\n]*\b(?:insn per cycle|of all branches|tma_\w+|CPUs utilized|stalled cycles per insn)"
     r"[^\n]*([,;\t])[ ]*\r?\n[^\n]*\d\1[ ]*\r?(?:\n|\Z)"
 )
