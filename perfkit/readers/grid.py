@@ -18,7 +18,7 @@ import pyarrow.csv as pc
 from perfkit.errors import FormatError
 from perfkit.files import arrow_buffer
 from perfkit.names import counted
-from perfkit.readers.numbers import BLANKS, DRESSED, NUMBER_PATTERN, SCALES, SPACES, Token, settle
+from perfkit.readers.numbers import BLANKS, DRESSED, NUMBER_PATTERN, POINTED, SCALES, SPACES, Token, settle
 from perfkit.readers.report import Report, quoted
 from perfkit.readers.scales import bears_scale, caution_of_scale
 from perfkit.samples.clocks import is_name_of_clock
@@ -413,7 +413,8 @@ def numbers(grid: Grid, which: list[int], report: Report, *, counted: bool = Fal
     cells = {
         i: c
         for i, c in cells.items()
-        if _mostly_numbers(c) or (normalise(grid.names[i]) in _AXES and any(word and word[0].isdecimal() for word in c))
+        if (_mostly_numbers(c) and (_counts(grid, i) or not _all_pointed(c)))
+        or (normalise(grid.names[i]) in _AXES and any(word and word[0].isdecimal() for word in c))
     }
     if cells:
         parsed = _parse(grid, cells, out, report)
@@ -459,6 +460,11 @@ def _undress(grid: Grid, cells: dict[int, list[str | None]], counted: bool, repo
 def _mostly_numbers(cells: list[str | None]) -> bool:
     known = [c for c in cells if c is not None]
     return sum(NUMBER_PATTERN.fullmatch(c) is not None for c in known) * 2 > len(known)
+
+
+def _all_pointed(cells: list[str | None]) -> bool:
+    """Whether a column holds days, versions or addresses (``27.11.2026``) and no number."""
+    return all(POINTED.fullmatch(c) for c in cells if c is not None)
 
 
 def _refuse_mostly_wrong(
@@ -534,7 +540,8 @@ def _parse(
     for i, column in cells.items():
         for row, cell in enumerate(column):
             if cell is not None and NUMBER_PATTERN.fullmatch(cell) is None:
-                report.problem(grid.lines[row], cell, f"expected a number in column {grid.names[i]}")
+                more = ", and no word or unit behind it" * (cell[0].isdecimal() and any(map(str.isalpha, cell)))
+                report.problem(grid.lines[row], cell, f"expected a number in column {grid.names[i]}{more}")
                 column[row] = None
             elif cell is not None and not cell.isdecimal():
                 tokens.append(Token(cell, grid.lines[row], whole))

@@ -13,6 +13,12 @@ from perfkit.readers.report import Report
 NAME = "no-counts"
 TITLE = "outputs without counts, refused by name"
 
+# Of perf stat --metric-only; a table with ratios beside counts of time or work is none.
+_METRICS = (
+    r"\A(?:#[^\n]*\n|[ \t\r]*\n)*(?![^\n]*(?<![^,;\t])(?:cpu-)?(?:cycles|instructions)(?::\w+)?[ ]*[,;\t])"
+    r"[^\n]*\b(?:insn per cycle|of all branches|tma_\w+|CPUs utilized|stalled cycles per insn)"
+    r"[^\n]*([,;\t])[ ]*\r?\n[^\n]*\d\1[ ]*\r?(?:\n|\Z)"
+)
 _STAT = "Count the events with `perf stat -I 100 -e cycles,instructions,...`."
 _CALIPER = (
     "Write a list of records, exclusive counts of each region, with `cali-query -j FILE.cali`, and say which are "
@@ -68,7 +74,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         _STAT,
     ),
     (
-        r"\A\s*(?:time,)?[^\n]*\b(?:insn per cycle|of all branches|tma_\w+)[^\n]*,\s*\n\s*\d",
+        _METRICS,
         "`perf stat --metric-only -x`: ratios and no counts",
         "Measure again without --metric-only.",
     ),

@@ -19,14 +19,23 @@ SPACES = "\u00a0\u202f\u2009"
 SIGNS = ".,'\u2019_" + SPACES
 NUMBER = rf"[+-]?\d(?:[\d{SIGNS}]*\d)?(?:[eE][+-]?\d+)?"
 NUMBER_PATTERN = re.compile(NUMBER)
-# A number with what people write behind it: a scale (1.2K, 1140.00M), its spread (1000 ± 5), or a share (12 (0.3 %)).
+SCALES = {
+    "": 1.0,
+    **dict.fromkeys(("k", "K", "Tsd", "Tsd.", "thousand"), 1e3),
+    **dict.fromkeys(("M", "Mio", "Mio.", "mln", "million"), 1e6),
+    **dict.fromkeys(("G", "Mrd", "Mrd.", "billion"), 1e9),  # "Billion" with a capital is German, and 1e12
+    "T": 1e12,
+}
+_SCALE = "|".join(sorted(map(re.escape, filter(None, SCALES)), key=len, reverse=True))
+# A number with what people write behind it: a scale (1.2K, 1,5 Mio), its spread (1000 ± 5), or a share (12 (0.3 %)).
 DRESSED = re.compile(
-    rf"(?P<number>{NUMBER})[ ]?(?P<scale>[kKMGT])?"
+    rf"(?P<number>{NUMBER})[ {SPACES}]?(?P<scale>{_SCALE})?"
     r"(?P<spread>\s*(?:(?:±|\+/?-)\s*\d.*|\(\s*\d+(?:[.,]\d+)?\s*%\s*\)))?"
 )
 # Digits in groups of three with plain blanks between: no number where blanks separate, but one in a cell.
 BLANKS = re.compile(r"\d{1,3}(?: \d{3})+")
-SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+# Points between more than two numbers that group no digits: a day (27.11.2026), a version (5.15.0), an address.
+POINTED = re.compile(r"(?!\d{1,3}(?:\.\d{3})+$)\d+(?:\.\d+){2,}")
 _ONLY_GROUPS = "'\u2019_" + SPACES
 _SHAPE = str.maketrans("0123456789", "0000000000")
 _EXPONENT = re.compile(r"[eE][+-]?\d+$")

@@ -8,33 +8,18 @@ from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 _FACTORS = {
     **dict.fromkeys(
-        (
-            "k",
-            "K",
-            "thousand",
-            "thousands",
-            "Tsd",
-            "Tsd.",
-            "tausend",
-            "1e3",
-            "10^3",
-            "x1000",
-            "x1e3",
-            "x10^3",
-            "×1000",
-            "×10^3",
-        ),
-        1e3,
+        ("k", "K", "thousand", "thousands", "Tsd", "Tsd.", "tausend", "1e3", "x1000", "x1e3", "×1000"), 1e3
     ),
-    **dict.fromkeys(
-        ("M", "Mio", "mio", "Mio.", "million", "millions", "mln", "1e6", "10^6", "x1e6", "x10^6", "×1e6", "×10^6"), 1e6
-    ),
-    **dict.fromkeys(
-        ("G", "B", "Mrd", "Mrd.", "billion", "billions", "bn", "1e9", "10^9", "x1e9", "x10^9", "×1e9", "×10^9"), 1e9
-    ),
+    **dict.fromkeys(("M", "Mio", "mio", "Mio.", "million", "millions", "mln", "1e6", "x1e6", "×1e6"), 1e6),
+    **dict.fromkeys(("G", "B", "Mrd", "Mrd.", "billion", "billions", "bn", "1e9", "x1e9", "×1e9"), 1e9),
+    "×1e3": 1e3,
 }
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+_TEN = r"10(?:\^\d\d?|[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2})"
+_POWER = re.compile(rf"(?:[x×*·⋅]\s?)?{_TEN}")
 _IN_NAME = re.compile(
-    r"^(?P<name>.*[^\s(\[])\s*(?:[(\[]\s*(?:in\s+)?(?P<unit>[^)\]\s]+)\s*[)\]]|\s+in\s+(?P<words>\w+)|\s*/\s*(?P<over>1e[369]|10\^[369]))$"
+    rf"^(?P<name>.*[^\s(\[])\s*(?:[(\[]\s*(?:in\s+)?(?P<unit>(?:[*·⋅x×]\s)?[^)\]\s]+)\s*[)\]]|\s+in\s+(?P<words>\w+)|"
+    rf"\s*/\s*(?P<over>1e[369]|{_TEN})|\s+(?P<times>[x×*·⋅]\s?{_TEN}))$"
 )
 # Of time and work only, and with capitals: kernel and user cycles may end in _k and _u, and RISC-V counts mcycle.
 _AXIS_SCALED = re.compile(
@@ -108,7 +93,7 @@ def scaled(name: str) -> tuple[str, float]:
         name = axis["of"] or axis["name"]
         return "instructions" if name.startswith("inst") else name, factor_of(letter or axis["power"])
     match = _IN_NAME.match(name.strip())
-    factor = 1.0 if match is None else factor_of(match["unit"] or match["words"] or match["over"])
+    factor = 1.0 if match is None else factor_of(next(filter(None, match.groups()[1:])))
     return (name, 1.0) if match is None or factor == 1.0 else (match["name"].strip(), factor)
 
 
@@ -125,6 +110,8 @@ def bears_scale(name: str) -> bool:
 
 def factor_of(unit: str) -> float:
     """Return what a word scales counts by; 1 for units (Joules, ms) and for words that scale nothing."""
+    if _POWER.fullmatch(unit):
+        return 10.0 ** int(unit.partition("10")[2].lstrip("^").translate(_RAISED))
     return _FACTORS.get(unit, _FACTORS.get(unit.lower(), 1.0) if len(unit) > 1 else 1.0)
 
 

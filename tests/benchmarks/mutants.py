@@ -1,25 +1,31 @@
 """Small mutations of the code, one at a time, and whether the tests notice.
 
-``python -m tests.benchmarks.mutants readers fitters --number 50 --seed 1`` plants 50 mutations in each of these parts,
-chosen at random among all that there are, and runs the part's tests on each in a copy of the tree; nothing is changed
-here. Tests of more than ten seconds, and those that read the clock or drive a browser, are left out. A mutation is
-noticed if a test fails; one under which the tests take too long is counted apart, and not as noticed. Those that
-survive are printed as differences. Exit status 1 where fewer than nine in ten are noticed.
+``python -m tests.benchmarks.mutants all --number 50 --seed 1 --folder /tmp/mutants`` plants 50 mutations in each of the
+parts fitters, engines, readers and tracer, chosen at random among all that there are, runs tests on each in a copy of
+the tree, and prints how many were noticed, by part; nothing is changed here. Tests of more than ten seconds, and those
+that read the clock or drive a browser, are left out. A mutation is noticed if a test fails; one under which the tests
+take too long is undecided. Exit status 1 where fewer than nine in ten are noticed.
 
-Only those tests are run that executed the changed line in a run without mutations (at most 80 of them; all where none
-did, as where numba compiled it or a child process runs it). ``--again`` runs all of them on what survived.
+Which tests: a first run without mutations notes which functions each test enters (kept in the folder, by the text of
+the test's file). A mutation is tried on those that enter its function, the quickest first, then on others of
+its file and its part, as far as `_MOST_SECONDS` reaches; one of a constant, on those that enter a function which names
+it. So few tests can only err towards "survived": ``--again`` tries on all of them what survived, or was undecided.
 
-With ``--store FILE`` each answer is kept as soon as it is known, and what the file holds is not run again: a list can
-be run in pieces (``--seconds 150``), and what survived be tried again with new tests (``--again``). ``--of COMMIT``
-plants the mutations of an earlier commit, each where its line is now: a list is followed while the code changes.
+`EQUIVALENT` is the list of mutations that were looked at and change no answer, each with the reason; they are counted
+apart. With ``--store FILE`` each answer is kept as soon as it is known, and what the file holds is not run again: a
+list can be run in pieces (``--seconds 150``). ``--of COMMIT`` plants the mutations of an earlier commit, each where its
+line is now: a list is followed while the code changes.
 """
 
 import argparse
 import ast
+import compileall
 import difflib
+import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +34,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from cProfile import Profile
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import zip_longest
@@ -37,8 +44,9 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+EQUIVALENT = Path(__file__).with_name("equivalent.json")  # {"file: new text of the line": reason}
 _SLOW_SECONDS = 10
-_MOST_TESTS, _MOST_CASES = 80, 10  # of one line, and of them of one test with parameters
+_MOST_SECONDS, _MOST_TESTS, _MOST_CASES = 30, 1000, 30  # on one mutation; of one test with parameters
 
 
 def _files(folder: str, *names: str) -> list[str]:
@@ -85,7 +93,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/readers/*fleet*.py": ["tests/fleet"],
         "perfkit/readers/*.py": _READERS,
         "perfkit/samples/[fp]*.py": ["tests/fleet"],
-        "perfkit/samples/*.py": ["tests/samples", *_READERS],
+        "perfkit/samples/*.py": ["tests/samples", "tests/exploration", *_READERS],
     },
     "exploration": {"perfkit/exploration/*.py": ["tests/exploration", "tests/readers/test_dialects.py"]},
     "fitters": {
@@ -93,7 +101,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/fitters/spire/*.py": _SPIRE,
         "perfkit/fitters/cpi/*.py": _CPI,
         "perfkit/fitters/bottlenecks/*.py": _files(
-            "fitters", "answers_as_before", "bottlenecks", "learnt_stacks", "known_figures"
+            "fitters", "answers_as_before", "bottlenecks", "learnt_stacks", "known_figures", "published_events"
         ),
         "perfkit/fitters/studies/*.py": _files("fitters", "answers_as_before", "studies_analysis", "known_figures"),
         "perfkit/fitters/topdown.py": _files("fitters", "answers_as_before", "topdown", "known_figures"),
@@ -109,6 +117,9 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/collectors/tracer/*.py": ["tests/collectors/tracer", "tests/collectors/test_pinned.py"],
     },
 }
+_EVERY = _files("project", "examples")  # those in documentation
+_NOT_RUN = ("benchmarks", "browser", "notebooks")
+_COMPILES = re.compile(rb"njit|\bcompiled import")  # in the text of a file with functions that numba compiles
 _COPIED, _LINKED = (
     ("perfkit", "tests"),
     ("data", "docs", "notebooks", "scripts", "widgets", "pyproject.toml", "README.md", "locks", "kit"),
@@ -252,66 +263,73 @@ def _git(*words: str) -> bytes:
 
 
 class _Watch:
-    """A plug-in of pytest that leaves tests out, and writes down how long each takes and the first that fails."""
+    """A plug-in of pytest that runs the tests chosen, in their order, and says the first that fails.
 
-    def __init__(self, told: Path, leave: list[str], traced: str = "") -> None:
-        self.told, self.leave, self.failed, self.seconds = told, set(leave), "", dict[str, float]()
-        self.traced = traced  # where the files lie whose executed lines are kept, by test
-        self.ran: dict[str, set[tuple[str, int]]] = {}
-        self.now = ""
+    With `traced` it runs all, and writes down for each how long it takes, whether it passes, and which functions below
+    that folder it enters.
+    """
+
+    def __init__(self, told: Path, chosen: list[str], traced: str = "") -> None:
+        self.told, self.traced, self.failed = told, traced, ""
+        self.place = {name: i for i, name in enumerate(chosen)}
+        self.seconds, self.broken = dict[str, float](), set[str]()
+        self.entered: dict[str, Any] = {}  # a profile of each test, in C: a trace in Python takes several times as long
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = [item for item in items if item.nodeid not in self.leave]
+        if self.place:
+            items[:] = sorted((i for i in items if i.nodeid in self.place), key=lambda i: self.place[i.nodeid])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        if not self.traced:
+            return (yield)
         before = sum(os.times()[:4])  # of this process and its children: the machine may be busy
-        self.now = item.nodeid
-        sys.settrace(self._call if self.traced else None)
+        self.now = self.entered[item.nodeid] = Profile(builtins=False)
+        self.now.enable()
         done = yield
-        sys.settrace(None)
+        self.now.disable()
         self.seconds[item.nodeid] = sum(os.times()[:4]) - before
         return done
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
+        if not self.traced or fixturedef.scope == "function":
+            return (yield)
         of_test = self.now
-        if fixturedef.scope != "function":  # what it executes, it executes for every test of the file
-            self.now = of_test.partition("::")[0]
+        of_test.disable()
+        self.now = self.entered.setdefault("", Profile(builtins=False))  # what it enters, it does for all of the file
+        self.now.enable()
         done = yield
+        self.now.disable()
         self.now = of_test
+        of_test.enable()
         return done
 
-    def _some(self, numbers: list[int]) -> list[int]:
-        """Choose some of the tests of a line, of many different ones."""
-        names, found, of = list(self.ran), [], Counter[str]()
-        for number in numbers:
-            of[name := names[number].partition("[")[0]] += 1
-            if of[name] <= _MOST_CASES:
-                found.append(number)
-        return found[:_MOST_TESTS]
-
-    def _call(self, frame: Any, event: str, argument: Any) -> Any:
-        return self._line if frame.f_code.co_filename.startswith(self.traced) else None
-
-    def _line(self, frame: Any, event: str, argument: Any) -> Any:
-        self.ran.setdefault(self.now, set()).add((frame.f_code.co_filename, frame.f_lineno))
-        return self._line
-
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self.failed = self.failed or (report.nodeid if report.failed else "")
+        if report.failed:
+            self.failed = self.failed or report.nodeid
+            self.broken.add(report.nodeid)
 
     def pytest_collectreport(self, report: Any) -> None:
         self.pytest_runtest_logreport(report)
 
     def pytest_sessionfinish(self) -> None:
-        slow = [name for name, seconds in self.seconds.items() if seconds > _SLOW_SECONDS]
-        of_line: dict[str, list[int]] = {}
-        for number, lines in enumerate(self.ran.values()):
-            for file, line in lines:
-                of_line.setdefault(f"perfkit/{file.removeprefix(self.traced)}:{line}", []).append(number)
-        ran = {"tests": list(self.ran), "covers": {line: self._some(by) for line, by in of_line.items()}}
-        self.told.write_text(json.dumps({"by": self.failed, "slow": slow} | (ran if self.traced else {})))
+        told: dict[str, Any] = {"by": self.failed}
+        if self.traced:
+            everyone = self._functions(self.entered.pop("", None))
+            told["tests"] = {
+                name: [round(self.seconds[name], 2), name not in self.broken, sorted(everyone | self._functions(of))]
+                for name, of in self.entered.items()
+            }
+        self.told.write_text(json.dumps(told))
+
+    def _functions(self, profile: Profile | None) -> set[str]:
+        codes = [row.code for row in profile.getstats()] if profile else []
+        inside = [c for c in codes if not isinstance(c, str) and c.co_filename.startswith(self.traced)]
+        return {f"{c.co_filename.removeprefix(self.traced)}:{_INNER.sub('', c.co_qualname)}" for c in inside}
+
+
+_INNER = re.compile(r"((\.<locals>)?(\.|^)<(listcomp|dictcomp|setcomp|genexpr|lambda|module)>)+")
 
 
 def copied(folder: Path) -> Path:
@@ -322,25 +340,28 @@ def copied(folder: Path) -> Path:
     for name in _LINKED:
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(ROOT / name)
+    # Once, for all children, which write none: that of a mutated file, whose time differs, is not used.
+    compileall.compile_dir(folder / "perfkit", quiet=1)
     return folder
 
 
-def planted(tree: Path, mutant: Mutant, tests: list[str], limit: float, leave: list[str]) -> dict[str, Any]:
+def planted(tree: Path, mutant: Mutant, tests: list[str], limit: float) -> dict[str, Any]:
     """Return what the tests say of one mutation in the copy, which is whole again afterwards."""
     path = tree / mutant.file
     source, times = path.read_bytes(), path.stat()
     # numba keeps the compiled callers of what is changed, which hold it: none of a file that uses this one may be used.
-    users = [path, *_compiled_users(tree, path)] if b"njit" in source else [path]
+    users = [path, *_compiled_users(tree, path)] if _COMPILES.search(source) else [path]
     kept = {user: user.stat() for user in users}
     cache, spare = tree / "numba", tree / "numba-of-the-mutant"
     shutil.rmtree(spare, ignore_errors=True)
-    if users != [path] or b"njit" in source:
+    if _COMPILES.search(source):
+        cache.mkdir(exist_ok=True)
         shutil.copytree(cache, spare, copy_function=os.link)  # numba replaces its files, and never changes one
     path.write_bytes(mutant.applied(source))
     try:
         for user in users:
             os.utime(user)
-        return outcome(tree, tests, limit, leave, spare if spare.exists() else cache)
+        return outcome(tree, tests, limit, spare if spare.exists() else cache)
     finally:
         path.write_bytes(source)
         for user, was in {**kept, path: times}.items():
@@ -349,7 +370,7 @@ def planted(tree: Path, mutant: Mutant, tests: list[str], limit: float, leave: l
 
 def _compiled_users(tree: Path, path: Path) -> list[Path]:
     """Return the files with compiled functions that may call those of a file, directly or through others."""
-    compiled = {p: p.read_text() for p in tree.glob("perfkit/**/*.py") if b"njit" in p.read_bytes()}
+    compiled = {p: p.read_text() for p in tree.glob("perfkit/**/*.py") if _COMPILES.search(p.read_bytes())}
     users, todo = set[Path](), [path]
     while todo:
         name = todo.pop().stem
@@ -359,10 +380,8 @@ def _compiled_users(tree: Path, path: Path) -> list[Path]:
     return sorted(users - {path})
 
 
-def outcome(
-    tree: Path, tests: list[str], limit: float, leave: list[str], cache: Path, traced: str = ""
-) -> dict[str, Any]:
-    """Run tests in a child of this process, which has the libraries: noticed, survived or too slow, and by whom."""
+def outcome(tree: Path, tests: list[str], limit: float, cache: Path, traced: str = "") -> dict[str, Any]:
+    """Run tests in a child of this process, which has the libraries: noticed, survived or undecided, and by whom."""
     begin, told = time.monotonic(), tree / "told.json"
     told.unlink(missing_ok=True)
     child = os.fork()
@@ -370,7 +389,7 @@ def outcome(
         status = 3
         try:
             os.setsid()
-            status = _run(tree, tests, cache, _Watch(told, leave, traced))
+            status = _run(tree, tests, cache, _Watch(told, [] if traced else tests, traced))
         finally:  # nothing of the parent's is to be cleaned up here
             os._exit(status)
     status = None
@@ -381,8 +400,8 @@ def outcome(
     if status is None:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    what = "too slow" if status is None else "noticed" if status else "survived"
-    said = json.loads(told.read_text()) if told.exists() else {"by": f"exit status {status}", "slow": []}
+    what = "undecided" if status is None else "noticed" if status else "survived"
+    said = json.loads(told.read_text()) if told.exists() else {"by": f"exit status {status}" * (status is not None)}
     return {"outcome": what, "seconds": round(time.monotonic() - begin, 1)} | said
 
 
@@ -391,97 +410,252 @@ def _run(tree: Path, tests: list[str], cache: Path, watch: _Watch) -> int:
 
     os.chdir(tree)
     sys.path[:0] = [str(tree), str(tree / "widgets")]
-    sys.dont_write_bytecode = True
+    sys.dont_write_bytecode = not watch.traced
     os.environ |= {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": f"{tree}:{tree / 'widgets'}"}
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     numba.config.reload_config()
     null = os.open(os.devnull, os.O_WRONLY)
     for out in (1, 2):
         os.dup2(null, out)
-    chosen = [t for t in tests if (tree / t.partition("::")[0]).exists()]
+    files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
     marked = "not measures and not browser and not shared_data"
     stop = [] if watch.traced else ["-x"]
-    return int(pytest.main([*stop, "-q", "-p", "no:cacheprovider", "-m", marked, *chosen], plugins=[watch]))
+    return int(pytest.main([*stop, "-q", "-p", "no:cacheprovider", "-m", marked, *files], plugins=[watch]))
 
 
-def whole(tree: Path, tests: list[str], limit: float) -> dict[str, Any]:
-    """Run tests before anything is changed: what fails then would count as having noticed; who is slow is told."""
-    found = outcome(tree, tests, 4 * limit, [], tree / "numba")
-    if found["outcome"] != "survived":
-        raise SystemExit(f"without any mutation, {' '.join(tests)}: {found}")
-    ran = outcome(tree, tests, 16 * limit, found["slow"], tree / "numba", f"{tree}/perfkit/")
-    return {"unchanged": tests, "tests": ran.get("tests", []), "covers": ran.get("covers", {})} | found
+def test_files(tree: Path, file: str, patterns: list[str]) -> list[str]:
+    """Return the files of tests of a mutated one: those that import it, then those that its part names."""
+    package, _, module = file.removesuffix(".py").replace("/", ".").rpartition(".")
+    imports = re.compile(
+        rf"^(from {package}(\.{module} import|\b.* import.*\b{module}\b)|import {package}\.{module}\b)", re.M
+    )
+    tests = sorted(tree.glob("tests/**/test_*.py"))
+    found = [[f for f in tests if f.relative_to(tree).parts[1] not in _NOT_RUN and imports.search(f.read_text())]]
+    found += [[tree / p] if p.endswith(".py") else sorted((tree / p).rglob("test_*.py")) for p in [*patterns, *_EVERY]]
+    return list(dict.fromkeys(str(f.relative_to(tree)) for some in found for f in some if f.exists()))
 
 
-def pertinent(mutant: Mutant, run: dict[str, Any], tree: Path) -> list[str]:
-    """Return the tests that execute a mutation's lines, in their order; all tests where none is known to."""
+class Reached:
+    """Which functions each test enters, and how long it takes, of the files of tests asked for; kept in a file.
+
+    Parameters
+    ----------
+    tree : Path
+        The copy of the code, in which tests run that nothing is known of yet.
+    limit : float
+        Seconds for one file's tests; one that takes longer is left out, and so said.
+    """
+
+    def __init__(self, tree: Path, limit: float) -> None:
+        self.tree, self.limit, self.file = tree, limit, tree / "reached.jsonl"
+        lines = self.file.read_text().splitlines() if self.file.exists() else []
+        self.rows = {(row["file"], row["text"]): row["tests"] for row in map(json.loads, lines)}
+
+    def tests(self, files: list[str]) -> dict[str, tuple[float, set[str]]]:
+        """Return by test its seconds and functions: of those that pass without a mutation, within ten seconds."""
+        out: dict[str, tuple[float, set[str]]] = {}
+        for file in files:
+            key = (file, hashlib.sha256((self.tree / file).read_bytes()).hexdigest()[:16])
+            if key not in self.rows:
+                ran = outcome(self.tree, [file], self.limit, self.tree / "numba", f"{self.tree}/")
+                if "tests" not in ran:
+                    raise SystemExit(f"{file}, without any mutation: {ran}")
+                self.rows[key] = ran["tests"]
+                with self.file.open("a") as kept:
+                    kept.write(json.dumps({"file": key[0], "text": key[1], "tests": self.rows[key]}) + "\n")
+                print(f"{file}: {len(self.rows[key])} tests in {ran['seconds']} s", flush=True)
+            for name, (seconds, passed, functions) in self.rows[key].items():
+                if passed and seconds <= _SLOW_SECONDS:
+                    out[name] = (seconds, set(functions))
+        return out
+
+    def chosen(self, mutant: Mutant, files: list[str], *, every: bool = False) -> list[str]:
+        """Return the tests to try a mutation on, in their order."""
+        tests = self.tests(files)
+        functions = _functions_of(self.tree, mutant)
+        near = [name for name, (_, entered) in tests.items() if any(f.startswith(f"{mutant.file}:") for f in entered)]
+        # What is compiled, or runs in a child, leaves no trace: the file's tests, and the part's in their order.
+        found = [name for name, (_, entered) in tests.items() if (functions or set()) & entered]
+        found.sort(key=lambda name: (round(tests[name][0], 1), len(tests[name][1])))
+        names = list(dict.fromkeys([*found, *near, *tests]))
+        if every:
+            return names
+        taken, seconds, cases = list[str](), 0.0, Counter[str]()
+        for name in names:
+            cases[one := name.partition("[")[0]] += 1
+            if cases[one] <= _MOST_CASES and seconds + tests[name][0] <= _MOST_SECONDS and len(taken) < _MOST_TESTS:
+                taken.append(name)
+                seconds += tests[name][0]
+        return taken
+
+
+def _functions_of(tree: Path, mutant: Mutant) -> set[str] | None:
+    """Return the functions that execute a mutation, as `Reached` names them; None where numba compiles one of them.
+
+    A constant is executed by those that name it, directly or through another constant of the file; what else stands
+    outside of functions, by all of its class or file.
+    """
     source = (tree / mutant.file).read_bytes()
-    if b"njit" in source:
-        return list(run["unchanged"])  # what is compiled leaves no trace
-    lines = range(mutant.line, source[: mutant.stop].count(b"\n") + 2)
-    found = {test for line in lines for test in run["covers"].get(f"{mutant.file}:{line}", [])}
-    return [run["tests"][test] for test in sorted(found)] or list(run["unchanged"])
+    place = _place(source, mutant)
+    names = {place[2]} if place[2] else set[str]()
+    if place[0]:
+        found = {f"{mutant.file}:{place[0]}"}
+    elif names:
+        found = _users(tree, mutant.file, names)
+    else:
+        found = set()
+    if any(_is_compiled(tree, function) for function in found):
+        return None
+    if not found:
+        own = [f for f, _, _ in _functions(source)]
+        found = {f"{mutant.file}:{f}" for f in own if not place[1] or f.startswith(f"{place[1]}.")}
+    return found
+
+
+def _functions(source: bytes) -> list[tuple[str, ast.AST, bool]]:
+    """Return the functions of a file: name as Python tells it, node, whether numba compiles it."""
+    out: list[tuple[str, ast.AST, bool]] = []
+
+    def walk(node: ast.AST, before: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                marks = " ".join(ast.unparse(d) for d in child.decorator_list)
+                marked = bool(
+                    re.search(r"\b(njit|jit|compiled|inlined|helper|implements|overload|_?intrinsic)\b", marks)
+                )
+                out.append((f"{before}{child.name}", child, marked))
+                walk(child, f"{before}{child.name}.<locals>.")
+            elif isinstance(child, ast.ClassDef):
+                walk(child, f"{before}{child.name}.")
+            else:
+                walk(child, before)
+
+    walk(ast.parse(source), "")
+    return out
+
+
+def _place(source: bytes, mutant: Mutant) -> tuple[str, str, str]:
+    """Return where a mutation is: the innermost function, else the class and, outside of one, the constant's name."""
+    inside = [(f, n) for f, n, _ in _functions(source) if _holds(source, n, mutant)]
+    if inside:
+        return inside[-1][0], "", ""
+    for node in ast.parse(source).body:
+        if _holds(source, node, mutant):
+            if isinstance(node, ast.ClassDef):
+                return "", node.name, ""
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            return "", "", next((t.id for t in targets if isinstance(t, ast.Name)), "")
+    return "", "", ""
+
+
+def _holds(source: bytes, node: Any, mutant: Mutant) -> bool:
+    starts = [0, *(m.end() for m in re.finditer(b"\n", source))]
+    begin = starts[node.lineno - 1] + node.col_offset
+    return bool(begin <= mutant.start and mutant.stop <= starts[node.end_lineno - 1] + node.end_col_offset)
+
+
+def _users(tree: Path, file: str, names: set[str]) -> set[str]:
+    """Return the functions that name constants of a file, or constants of it that are made from them."""
+    body = ast.parse((tree / file).read_bytes()).body
+    for _ in range(3):
+        for node in body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and _names(node) & names:
+                names |= {
+                    t.id for t in getattr(node, "targets", [getattr(node, "target", None)]) if isinstance(t, ast.Name)
+                }
+    found = set[str]()
+    for path in tree.glob("perfkit/**/*.py"):
+        source = path.read_bytes()
+        if path == tree / file or any(name.encode() in source for name in names):
+            own = str(path.relative_to(tree))
+            if (
+                own == file
+                or f"{Path(file).stem} import".encode() in source
+                or f"import {Path(file).stem}".encode() in source
+            ):
+                found |= {f"{own}:{f}" for f, node, _ in _functions(source) if _names(node) & names}
+    return found
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {
+        n.id if isinstance(n, ast.Name) else n.attr for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute)
+    }
+
+
+def _is_compiled(tree: Path, function: str) -> bool:
+    file, _, name = function.partition(":")
+    return any(
+        marked for f, _, marked in _functions((tree / file).read_bytes()) if name == f or name.startswith(f"{f}.<")
+    )
+
+
+def _key(mutant: Mutant, source: bytes) -> str:
+    """Return how `EQUIVALENT` names a mutation: its file and what its lines become."""
+    return f"{mutant.file}: {' '.join(x[1:].strip() for x in mutant.told(source).splitlines() if x.startswith('+'))}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("parts", nargs="+", choices=sorted(PARTS))
+    parser.add_argument("parts", nargs="+", choices=[*sorted(PARTS), "all"], help="all: fitters engines readers tracer")
     parser.add_argument("--number", type=int, default=20, help="of mutations in each part")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--of", metavar="COMMIT", default="", help="the commit whose mutations are drawn; this code's")
-    parser.add_argument("--limit", type=float, default=240, help="seconds for the tests of one mutation")
+    parser.add_argument("--limit", type=float, default=150, help="seconds for the tests of one mutation")
     parser.add_argument("--list", action="store_true", help="only print the mutations")
     parser.add_argument("--store", type=Path, help="the file that keeps what is known")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing more after this time")
-    parser.add_argument("--again", action="store_true", help="try what survived again")
+    parser.add_argument("--again", action="store_true", help="try what survived, or was undecided, on all tests")
     parser.add_argument("--folder", type=Path, help="for the copy of the tree, with what is compiled; used again")
     asked = parser.parse_args()
     end = time.monotonic() + asked.seconds
+    parts = ["fitters", "engines", "readers", "tracer"] if "all" in asked.parts else asked.parts
     for name in ("numba", "pandas", "pyarrow.csv", "pyarrow.parquet", "scipy.optimize"):
         import_module(name)  # once, for all children
-    turns = zip_longest(*(drawn(part, asked.number, asked.seed, asked.of) for part in asked.parts))
-    chosen = [each for turn in turns for each in turn if each is not None]
+    draws = {part: drawn(part, asked.number, asked.seed, asked.of) for part in parts}
+    turns = zip_longest(*([(part, *each) for each in draws[part]] for part in parts))
+    chosen = [(part, m, tests) for turn in turns for part, m, tests in filter(None, turn) if m is not None]
     rows = [json.loads(x) for x in asked.store.read_text().splitlines()] if asked.store and asked.store.exists() else []
-    whole_runs = {tuple(row["unchanged"]): row for row in rows if "unchanged" in row}
-    known = {row["change"]: row for row in rows if "change" in row}
+    known = {row["change"]: row for row in rows}
+    argued = json.loads(EQUIVALENT.read_text()) if EQUIVALENT.exists() else {}
+    tally: dict[str, Counter[str]] = {part: Counter() for part in parts}
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        tree = folder if asked.list else copied(folder)
-
-        def keep(row: dict[str, Any]) -> None:
-            if asked.store:
-                with asked.store.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-
-        for number, (mutant, tests) in enumerate(chosen, 1):
-            if mutant is None:
-                continue
-            told = f"{mutant.file}:{mutant.line}\n{mutant.told((ROOT / mutant.file).read_bytes())}"
+        reached = Reached(folder if asked.list else copied(folder), 10 * asked.limit)
+        for number, (part, mutant, tests) in enumerate(chosen, 1):
+            source = ((ROOT if asked.list else reached.tree) / mutant.file).read_bytes()
+            told = f"{mutant.file}:{mutant.line}\n{mutant.told(source)}"
             if asked.list:
                 print(f"{number:3} {told}", flush=True)
                 continue
-            if told in known and (known[told]["outcome"] == "noticed" or not asked.again):
+            if (key := _key(mutant, source)) in argued:
+                tally[part]["equivalent"] += 1
+                print(f"{number:3} {key}: equivalent, {argued[key]}", flush=True)
                 continue
-            if time.monotonic() > end:
-                break
-            if tuple(tests) not in whole_runs:
-                keep(row := whole(tree, tests, asked.limit))
-                whole_runs[tuple(tests)] = row
-            row = whole_runs[tuple(tests)]
-            chosen_tests = tests if asked.again else pertinent(mutant, row, tree)
-            found = planted(tree, mutant, chosen_tests, asked.limit, row["slow"])
-            known[told] = {"number": number, "change": told, **found}
-            keep(known[told])
+            if told not in known or (known[told]["outcome"] != "noticed" and asked.again):
+                if time.monotonic() > end:
+                    tally[part]["not tried"] += 1
+                    continue
+                names = reached.chosen(mutant, test_files(reached.tree, mutant.file, tests), every=asked.again)
+                known[told] = {"change": told, **planted(reached.tree, mutant, names, asked.limit), "tests": len(names)}
+                if asked.store:
+                    with asked.store.open("a") as file:
+                        file.write(json.dumps(known[told]) + "\n")
+            found = known[told]
+            tally[part][found["outcome"]] += 1
             place, _, change = told.partition("\n")
-            print(f"{number:3} {place}: {found['outcome']} after {found['seconds']} s by {found['by']}", flush=True)
+            by = f"by {found['by']}" if found["by"] else f"of {found['tests']} tests"
+            print(f"{number:3} {place}: {found['outcome']} after {found['seconds']} s {by}", flush=True)
             if found["outcome"] != "noticed":
                 print(change, flush=True)
-    tally = {
-        what: sum(row["outcome"] == what for row in known.values()) for what in ("noticed", "survived", "too slow")
-    }
-    print(f"of {len(chosen)} mutations: {', '.join(f'{n} {what}' for what, n in tally.items())}")
-    return int(tally["noticed"] < 0.9 * len(known) and not asked.list)
+    if asked.list:
+        return 0
+    kinds = ("noticed", "survived", "equivalent", "undecided", "not tried")
+    for part, counts in [*tally.items(), ("all", sum(tally.values(), Counter[str]()))]:
+        print(f"{part:8}", ", ".join(f"{counts[kind]} {kind}" for kind in kinds))
+    tried = sum(counts[kind] for kind in kinds[:4] if kind != "equivalent")  # of all parts, which come last
+    return int(counts["noticed"] < 0.9 * tried)
 
 
 if __name__ == "__main__":

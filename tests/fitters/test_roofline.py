@@ -1,11 +1,13 @@
 """Roofline: evaluation, checks, tables."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
-from perfkit.fitters.spire.hull import upper_hull
+from perfkit.fitters.spire.hull import turn, upper_hull
 from perfkit.fitters.spire.roofline import _given, corners_of, fit_points
 
 
@@ -113,3 +115,42 @@ def test_a_sample_without_work_right_of_all_is_a_corner_behind_the_peak():
 
 def test_the_hull_of_the_peak_alone():
     assert upper_hull(np.array([1.0]), np.array([2.0]), 1.0, 2.0, True).tolist() == [[0, 0], [1, 2]]
+
+
+def hull_in_fractions(x, y):
+    """Corners of the upper hull from (0, 0) on, by whole-number arithmetic; points on a line are no corners."""
+    points = [(Fraction(0), Fraction(0)), *((Fraction(a), Fraction(b)) for a, b in zip(x, y, strict=True))]
+    hull = []
+    for cx, cy in points:
+        while len(hull) > 1:
+            (ax, ay), (bx, by) = hull[-2:]
+            if (by - ay) * (cx - bx) > (cy - by) * (bx - ax):
+                break
+            hull.pop()
+        hull.append((cx, cy))
+    return [[float(a), float(b)] for a, b in hull]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("n", [4, 30])
+def test_the_exact_hull_of_points_nearly_on_a_line_is_that_of_fractions(seed, n):
+    """Rounded products misjudge such points: those of `turn` are the sign of the exact sum."""
+    rng = np.random.default_rng([seed, n])
+    x = np.sort(rng.uniform(1.0, 2.0, n))
+    y = np.nextafter(x * rng.uniform(0.1, 3.0) * (1.0 - 1e-16 * x), rng.choice([0.0, 9.0], n))
+    y[-1] = y.max()
+    assert upper_hull(x[:-1], y[:-1], x[-1], y[-1], True).tolist() == hull_in_fractions(x, y)
+
+
+def test_the_side_of_a_line_is_that_of_fractions():
+    rng = np.random.default_rng(3)
+    found = set()
+    for _ in range(500):
+        ax, bx, cx = np.sort(rng.uniform(0.1, 9.0, 3)).tolist()
+        ay, slope = rng.uniform(0.1, 9.0), rng.uniform(0.01, 9.0)
+        by, cy = np.nextafter(ay + slope * (bx - ax), rng.choice([0, 99])), ay + slope * (cx - ax)
+        a, b, c = ((Fraction(x), Fraction(float(y))) for x, y in ((ax, ay), (bx, by), (cx, cy)))
+        exact = (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+        found.add(said := turn(ax, float(ay), bx, float(by), cx, float(cy)))
+        assert said == (exact > 0) - (exact < 0)
+    assert {-1, 1} <= found

@@ -503,3 +503,13 @@ def test_samples_whose_events_have_no_roofline_are_told_why():
         SettingError, match=r"no roofline of any .*: never \(untrained\); steady \(fixed rate\)\. Train"
     ):
         pk.Spire().fit(samples).rank(samples)
+
+
+@pytest.mark.parametrize(("spread", "ranked"), [(0.0, False), (0.0009, False), (0.0011, True), (0.0014, True)])
+def test_a_rate_is_fixed_to_within_a_thousandth(spread, ranked):
+    rng = np.random.default_rng(1)
+    cycles = rng.integers(1_000_000, 2_000_000, 50) * 1e6
+    rate = np.linspace(1.0 - spread, 1.0, 50)
+    frame = pd.DataFrame({"cycles": cycles, "instructions": cycles * rng.uniform(0.5, 2.0, 50), "e": cycles * rate})
+    model = pk.Spire().fit(pk.Samples.from_wide(frame.assign(misses=rng.integers(10, 1000, 50).astype(float))))
+    assert ("e" in model.rooflines) == ranked

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.fitters.studies.categories import Categories, _modes, _searched
+from perfkit.fitters.studies.categories import Categories, _modes, _searched, as_frame
 from perfkit.fitters.studies.decision_tree import Tree, folds_of, learning_data
 from perfkit.fitters.studies.random_forest import Importance
 
@@ -503,3 +503,17 @@ def test_the_path_to_a_node_says_which_rows_pass_through_it():
         for condition in tree.path(node):
             said &= table.eval(condition).to_numpy()
         assert (said == tree.rows_of(node, table)).all()
+
+
+class WithFrame:
+    ok = "a word"
+
+    def to_frame(self):
+        return pd.DataFrame({"t": [1.0]})
+
+
+def test_a_table_is_a_frame_or_what_gives_one():
+    assert as_frame(WithFrame()).equals(pd.DataFrame({"t": [1.0]}))
+    for other in (3, "t.csv", [1.0]):
+        with pytest.raises(DataError, match="expected a DataFrame or an object with to_frame"):
+            as_frame(other)

@@ -31,3 +31,77 @@ def test_of_several_equal_lines_it_is_the_one_that_it_was(tmp_path, monkeypatch)
     at = OLD.rindex(b"1\nc")
     found = mutants.followed(Mutant("code.py", 3, at, at + 1, "2"), OLD)
     assert found.applied(b"# more\n" + OLD) == b"# more\na = 1\nb = x + 1\na = 2\nc = 2\n"
+
+
+CODE = b"""\
+LIMIT = 3
+TWICE = 2 * LIMIT
+
+
+def kept(rows):
+    return [row for row in rows if row < TWICE]
+
+
+class Table:
+    size: int = 5
+
+    def inner(self):
+        def one():
+            return 1
+        return one
+
+
+@njit
+def fast(x):
+    return x + 1
+
+
+def calls(x):
+    return x - 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "functions"),
+    [
+        ("row < TWICE", {"perfkit/code.py:kept"}),
+        ("3", {"perfkit/code.py:kept", "perfkit/user.py:other"}),  # through another constant, and in another file
+        ("5", {"perfkit/code.py:Table.inner", "perfkit/code.py:Table.inner.<locals>.one"}),
+        ("1\n        return", {"perfkit/code.py:Table.inner.<locals>.one"}),
+        ("x - 7", {"perfkit/code.py:calls"}),
+        ("x + 1", None),  # numba compiles it
+    ],
+)
+def test_a_mutation_is_tried_on_tests_that_enter_what_executes_it(tmp_path, text, functions):
+    folder = tmp_path / "perfkit"
+    folder.mkdir()
+    (folder / "code.py").write_bytes(CODE)
+    (folder / "user.py").write_text("from perfkit.code import LIMIT\n\n\ndef other():\n    return LIMIT\n")
+    (folder / "stranger.py").write_text("LIMIT = 5\n\n\ndef nobody():\n    return LIMIT\n")
+    start = CODE.index(text.encode())
+    mutant = Mutant("perfkit/code.py", 1, start, start + len(text.partition("\n")[0]), "0")
+    assert mutants._functions_of(tmp_path, mutant) == functions
+
+
+def test_the_tests_of_a_mutation_are_the_nearest_and_quickest(tmp_path, monkeypatch):
+    (tmp_path / "perfkit").mkdir()
+    (tmp_path / "perfkit/code.py").write_bytes(CODE)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_code.py").write_text("")
+    reached = mutants.Reached(tmp_path, 1.0)
+    of = {"perfkit/code.py:calls"}
+    rows = {
+        "slow": [9.0, True, of],
+        "quick": [0.1, True, of],
+        "elsewhere": [0.1, True, {"perfkit/code.py:kept"}],
+        "fails": [0.1, False, of],
+        "too slow": [11.0, True, of],
+    }
+    text = mutants.hashlib.sha256(b"").hexdigest()[:16]
+    reached.rows["tests/test_code.py", text] = rows
+    start = CODE.index(b"x - 7")
+    mutant = Mutant("perfkit/code.py", 1, start, start + 5, "0")
+    assert reached.chosen(mutant, ["tests/test_code.py"]) == ["quick", "slow", "elsewhere"]
+    monkeypatch.setattr(mutants, "_MOST_SECONDS", 0.3)
+    assert reached.chosen(mutant, ["tests/test_code.py"]) == ["quick", "elsewhere"]
+    assert reached.chosen(mutant, ["tests/test_code.py"], every=True) == ["quick", "slow", "elsewhere"]

@@ -4,11 +4,14 @@
 the reader's own, with its reason.
 """
 
+from pathlib import Path
+
 import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError, SettingError
 
+FIXTURES = Path(__file__).parent / "fixtures"
 FOUND = {
     "every count of perf is damaged": (
         "\n Performance counter stats for 'a':\n\n   1.2.34,5.6      cycles\n   1.2.34,5.6      instructions\n\n",
@@ -124,3 +127,19 @@ def test_a_number_of_hundreds_of_digits_in_no_grouping(tmp_path):
     samples = pk.read_samples(path, errors="collect")
     assert samples.table["count"].sum() == 9000
     assert samples.problems["line"].tolist() == [3]
+
+
+@pytest.mark.parametrize("line", [" x", "x", " #", " 1", "\t", " -", " 1 x"])
+@pytest.mark.parametrize("file", sorted(FIXTURES.glob("*.txt")), ids=lambda file: file.name)
+def test_a_line_of_one_sign_is_read_or_refused(tmp_path, file, line):
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    path = tmp_path / file.name
+    path.write_text(
+        "\n".join([*lines[: len(lines) // 2], line, *lines[len(lines) // 2 :], line]) + "\n", encoding="utf-8"
+    )
+    said = ""
+    try:
+        assert len(pk.read_samples(path, errors="collect").table)
+    except (FormatError, SettingError) as refused:
+        said = str(refused)
+    assert "it cannot be read: damaged" not in said

@@ -173,3 +173,13 @@ def test_a_place_called_all_in_a_long_table(read, cycles, left):
     rows = "".join(f"{i},cycles,{i}000\n{i},instructions,{i}500\n" for i in (1, 2))
     samples = read(f"thread,event,count\n{rows}all,cycles,{cycles}\nall,instructions,4000\n")
     assert samples.n_intervals == left
+
+
+@pytest.mark.parametrize("blank", ["", " ", "   "])
+@pytest.mark.parametrize("bar", ["|", "│"])
+def test_a_table_between_bars_keeps_every_digit(read, blank, bar):
+    """Without blanks before the bar at a line's end, too."""
+    rows = [("cycles", "instructions"), ("---", "---"), ("1000", "2007"), ("1003", "2009")]
+    lines = [bar + bar.join(f"{blank}{cell}{blank}" for cell in row) + bar for row in rows]
+    samples = read("\n".join(lines) + "\n")
+    assert [total(samples, e) for e in ("cycles", "instructions")] == [2003, 4016]

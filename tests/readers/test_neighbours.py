@@ -728,3 +728,138 @@ def test_the_share_counted_under_other_names(read, name):
 
 def test_a_size_in_other_languages_is_no_event(read):
     assert set(totals(read("Größe;cycles;instructions\n8;100;200\n16;200;410\n"))) == {"cycles", "instructions"}
+
+
+# ------------------------------------------------------------------ dates, names of versions, and numbers with points
+
+COUNTED = {"cycles": 3300, "instructions": 6600}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("27.11.2026", "28.11.2026", "29.11.2026"),
+        ("01.02.2026", "02.02.2026", "03.02.2026"),
+        ("7.1.26", "8.1.26", "9.1.26"),
+        ("2026-11-27", "2026-11-28", "2026-11-29"),
+        ("27/11/2026", "28/11/2026", "29/11/2026"),
+        ("5.15.0", "6.1.112", "6.12.3"),  # of a kernel
+        ("10.0.0.1", "10.0.0.2", "10.0.0.13"),  # of a host
+    ],
+)
+@pytest.mark.parametrize("name", ["date", "Datum", "when", "build"])
+@pytest.mark.parametrize("sign", ",;\t")
+def test_a_date_without_a_time_is_text(read, words, name, sign):
+    rows = "".join(f"{word},{1000 + 100 * i},{2000 + 200 * i}\n" for i, word in enumerate(words))
+    found = read(f"{name},cycles,instructions\n{rows}".replace(",", sign))
+    assert totals(found) == COUNTED
+    assert len(found.intervals()) == 3
+    assert any("left out" in note and name in note for note in found.notes)
+
+
+def test_a_date_without_a_time_is_text_in_a_row_of_each_event(read):
+    days = ["27.11.2026", "28.11.2026", "29.11.2026"]
+    rows = "".join(f"{d},cycles,{1000 + 100 * i}\n{d},instructions,{2000 + 200 * i}\n" for i, d in enumerate(days))
+    assert totals(read(f"date,event,count\n{rows}")) == COUNTED
+
+
+@pytest.mark.parametrize("cell", ["1.234.567", "12.345.678"])
+def test_numbers_grouped_with_points_are_no_dates(read, cell):
+    found = read(f"loads,cycles,instructions\n{cell},1.000.000,2.000.000\n{cell},1.100.000,2.000.000\n")
+    assert totals(found)["loads"] == 2 * int(cell.replace(".", ""))
+
+
+@pytest.mark.parametrize("name", ["cycles", "L1-dcache-load-misses"])
+def test_a_column_of_an_event_with_too_many_points_is_refused(read, name):
+    with pytest.raises(FormatError, match="digit grouping"):
+        read(f"instructions,cpu-cycles,{name}\n1000,1000,27.11.2026\n2000,1000,28.11.2026\n")
+
+
+# ------------------------------------------------------------------ millions, in words
+
+
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [
+        ("1,5 Mio", "2,5 Mrd"),
+        ("1,5 Mio.", "2,5 Mrd."),
+        ("1,5\u00a0Mio.", "2,5\u00a0Mrd."),
+        ("1,5Mio", "2,5Mrd"),
+        ("1500 Tsd.", "2500 Mio"),
+        ("1.5 million", "2.5 billion"),
+        ("1,5 mln", "2500 mln"),
+        ("1.5M", "2.5G"),
+    ],
+)
+def test_numbers_with_a_word_for_millions(read, small, large):
+    found = read(f"run;cycles;instructions\na;{small};{large}\nb;{small};{large}\n")
+    assert totals(found) == {"cycles": 3e6, "instructions": 5e9}
+    assert any("multiplied out" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("word", ["Billionen", "Milliarden?", "lakh", "MB", "ms", "Stück"])
+def test_a_number_with_another_word_is_refused_with_what_to_do(read, word):
+    with pytest.raises(FormatError, match="no word or unit behind it"):
+        read(f"run;cycles;instructions\na;1,5 {word};2000\nb;1,6 {word};2100\n")
+
+
+# ------------------------------------------------------------------ powers of ten in a header
+
+
+@pytest.mark.parametrize(
+    "scale",
+    ["(×10⁶)", "(x10^6)", "(10⁶)", "[10^6]", "×10⁶", "x 10⁶", "(* 10^6)", "(·10⁶)", "/ 10⁶", "(1e6)", "(in Mio.)"],
+)
+def test_a_power_of_ten_in_a_header(read, scale):
+    found = read(f"run,cycles {scale},instructions {scale},loads {scale}\na,1.5,2.5,0.5\nb,1.5,2.5,0.5\n")
+    assert totals(found) == {"cycles": 3e6, "instructions": 5e6, "loads": 1e6}
+
+
+@pytest.mark.parametrize(
+    ("scale", "factor"), [("×10³", 1e3), ("10⁹", 1e9), ("×10⁵", 1e5), ("10^12", 1e12), ("×10²", 1e2), ("×10¹", 10)]
+)
+def test_other_powers_of_ten_in_a_header(read, scale, factor):
+    found = read(f"run,cycles ({scale}),instructions ({scale})\na,2,4\nb,2,4\n")
+    assert totals(found) == {"cycles": 4 * factor, "instructions": 8 * factor}
+
+
+@pytest.mark.parametrize("name", ["loads (10)", "loads (L2)", "loads (x)", "loads⁶", "loads_10", "loads 10", "r10⁶"])
+def test_what_is_no_power_of_ten_scales_nothing(read, name):
+    found = read(f"run,cycles,instructions,{name}\na,1000,2000,5\nb,1100,2000,6\n")
+    assert totals(found)[name] == 11
+
+
+# ------------------------------------------------------------------ ratios that perf prints, and tables with ratios
+
+METRICS = [
+    "insn per cycle,branch-misses of all branches,\n1.52,2.31,\n",
+    "CPUs utilized,cs/sec cs/sec,migrations/sec migrations/sec,faults/sec faults/sec,\n1.00,3.21,1.52,2.31,\n",
+    "GHz,insn per cycle,stalled cycles per insn,\n3.1,1.52,0.2,\n",
+    "%  tma_backend_bound,%  tma_frontend_bound,%  tma_bad_speculation,%  tma_retiring,\n42.1,20.2,7.7,30.0,\n",
+]
+
+
+@pytest.mark.parametrize("table", METRICS)
+@pytest.mark.parametrize("began", ["", "# started on Fri Nov 27 10:00:00 2026\n\n"])
+@pytest.mark.parametrize(
+    ("first", "cell"),
+    [
+        ("", ""),
+        ("time,", "     1.000111111,"),
+        ("CPU,", "CPU0,"),
+        ("core,cpus,", "S0-D0-C0,2,"),
+        ("time,CPU,", "1.0001,CPU0,"),
+    ],
+)
+@pytest.mark.parametrize("sign", ",;\t")
+def test_perfs_table_of_metrics_is_refused_with_what_to_do(read, table, began, first, cell, sign):
+    head, row, _ = table.split("\n")
+    with pytest.raises(FormatError, match=r"ratios and no counts.*Measure again without --metric-only"):
+        read(f"{began}{first}{head}\n{cell}{row}\n".replace(",", sign))
+
+
+@pytest.mark.parametrize("end", ["", ","])
+@pytest.mark.parametrize("ratio", ["insn per cycle", "branch-misses of all branches", "GHz", "tma_retiring"])
+def test_ratios_beside_counts_do_not_hide_them(read, ratio, end):
+    found = read(f"cycles,instructions,{ratio}{end}\n1000,2000,2.0{end}\n1100,2100,1.9{end}\n")
+    assert {k: v for k, v in totals(found).items() if k in COUNTED} == {"cycles": 2100, "instructions": 4100}

@@ -180,3 +180,12 @@ def test_what_is_no_path_is_named(door, given):
 def test_a_file_that_is_not_there_is_an_error_of_perfkit(tmp_path):
     with pytest.raises(MissingFileError, match="no such file"):
         pk.read_samples(tmp_path / "none.txt")
+
+
+def test_runs_of_one_name_in_several_files_are_numbered(tmp_path):
+    folders = [tmp_path / str(k) for k in range(5)]
+    for k, folder in enumerate(folders):
+        folder.mkdir()
+        (folder / "run.csv").write_text(f"cycles,instructions\n{1000 + k},2000\n{1100 + k},2100\n")
+    samples = pk.read_samples([folder / "run.csv" for folder in folders])
+    assert list(samples.runs.index) == ["run", *(f"run ({number})" for number in (2, 3, 4, 5))]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -196,3 +197,11 @@ def test_aggregation_conserves_totals(n, size, seed):
     coarse = s.aggregate(size)
     assert coarse.n_intervals == -(-n // size)
     pd.testing.assert_series_equal(coarse.describe()["count"], s.describe()["count"], check_index_type=False)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_parquet_file_in_pieces_is_read_whole(counts, tmp_path, size):
+    s = pk.Samples.from_counts(counts)
+    path = s.to_parquet(tmp_path / "s.parquet")
+    pq.write_table(pq.read_table(path), path, row_group_size=size)
+    pd.testing.assert_frame_equal(pk.Samples.from_parquet(path).table, s.table)

@@ -9,7 +9,7 @@ from perfkit.collectors.kernels import compile_kernel
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import SettingError
-from perfkit.simulators.gus.diff import Line, _aligned
+from perfkit.simulators.gus.diff import Line, _aligned, _lines
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +197,10 @@ def test_one_program_is_as_fast_as_itself_however_many_calls_were_recorded(tmp_p
     assert found.speedup == pytest.approx(1.0, rel=0.02)
     assert found.calls == (1, 20)
     assert found.instructions[0] == found.instructions[1]
+
+
+def test_of_so_many_calls_a_line_takes_the_share_of_one(results):
+    everything, of_seven = ({line.place: line for line in _lines(results[0], calls)[0]} for calls in (0, 7))
+    for place, one in of_seven.items():
+        whole = everything[place]
+        assert (7 * one.cycles, 7 * one.instructions) == pytest.approx((whole.cycles, whole.instructions))

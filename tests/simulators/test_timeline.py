@@ -57,6 +57,15 @@ def test_what_waits_for_a_port_says_which(skylake):
     assert set(chain["through"]) == {""}  # for its result
 
 
+def test_of_two_that_come_together_the_second_waits_for_the_first_alone(skylake):
+    """The port was idle before: what used it in the iteration before is long done."""
+    rest = "\n".join(["nop"] * 46)
+    found = pk.timeline(skylake.run(loop(f"imul rax, rdi\nimul rbx, rdi\n{rest}", 8)), 96, 192).schedule
+    pairs = found[found["text"].str.startswith("imul")]
+    assert pairs["through"].tolist() == ["", "p1"] * 4
+    assert (pairs["start"].diff().iloc[1::2] == 1.0).all()
+
+
 def test_producers_by_address_memory_and_register(skylake):
     body = "mov [rdi], rax\nmov rbx, [rdi]\nmov rcx, [rbx]\nadd rax, rcx"
     found = pk.timeline(skylake.run(loop(body, 4, lambda k, m: 4096 if m < 2 else 8192)), 4, 4).producers

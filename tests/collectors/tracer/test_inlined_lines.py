@@ -39,3 +39,12 @@ def test_the_standard_library_is_not_named(tmp_path: Path) -> None:
     assert inlined_from(trace, swap, 8) == ("std::swap",)
     assert inlined_from(trace, swap, 3) == ()
     assert is_system("/rustc/0/library/core/src/slice/mod.rs")
+
+
+def test_the_languages_of_c_are_those_that_dwarf_calls_so():
+    from elftools.dwarf import constants
+
+    from perfkit.collectors.tracer import lines
+
+    names = ("DW_LANG_C89", "DW_LANG_C", "DW_LANG_C99", "DW_LANG_C11")
+    assert lines._LANGUAGES_C[:4] == tuple(getattr(constants, name) for name in names)

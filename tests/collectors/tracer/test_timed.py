@@ -64,6 +64,53 @@ def test_numbers_below_the_normal_range_are_noticed(tmp_path, first, met):
     assert time_calls(tmp_path / "decays", "scale", [first], seconds=10).subnormal == met
 
 
+TOUCHES = """
+    #include <stdlib.h>
+    __attribute__((noipa)) void touch(volatile char *p, long n) { for (long k = 0; k < n; k++) p[4096 * k] = 1; }
+    int main(int argc, char **argv) {
+        long pages = atol(argv[1]);
+        char *p = aligned_alloc(1 << 21, 8L << 20);
+        for (int k = 0; k < 4; k++) touch(p, pages);
+        return 0;
+    }
+"""
+
+
+@pytest.mark.parametrize("pages", [0, 500])
+def test_pages_that_the_first_call_touches_fall_to_it(tmp_path, pages):
+    """The kernel may give several pages at a time, but the 2 MiB take one fault, and later calls hardly any."""
+    (tmp_path / "touches.c").write_text(TOUCHES)
+    subprocess.run(["gcc", "-O1", tmp_path / "touches.c", "-o", tmp_path / "touches"], check=True)
+    found = time_calls(tmp_path / "touches", "touch", [str(pages)], seconds=10)
+    assert found.calls == 4
+    first, second = found.faults_begun
+    assert 0 < first <= second <= found.faults
+    assert (second - first > 0) == (pages > 0)
+    assert found.faults - second <= 50
+
+
+REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", *(f"r{n}" for n in range(8, 16)))
+
+
+def test_a_call_leaves_every_register_as_it_was(tmp_path):
+    """A compiler that sees what is called may keep values in those, too, which other calls may change."""
+    kept = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+    lines = [
+        ".intel_syntax noprefix", ".bss", "deep: .long 0", ".text", ".globl work, main", ".type work, @function",
+        "work: inc dword ptr deep[rip]", "cmp dword ptr deep[rip], 1", "jne inner", "call work",
+        "inner: dec dword ptr deep[rip]", "ret",
+        ".size work, .-work", ".type main, @function", "main:", *(f"push {r}" for r in kept), "push 6",
+        "again:", *(f"mov {r}, {1000 + k}" for k, r in enumerate(REGISTERS)), "call work",
+        *(f"cmp {r}, {1000 + k}\njne changed" for k, r in enumerate(REGISTERS)),
+        "dec qword ptr [rsp]", "jnz again", "xor eax, eax", "jmp end", "changed: mov eax, 3", "end: add rsp, 8",
+        *(f"pop {r}" for r in reversed(kept)), "ret", ".size main, .-main", '.section .note.GNU-stack,"",@progbits',
+    ]  # fmt: skip
+    (tmp_path / "kept.s").write_text("\n".join(lines) + "\n")
+    subprocess.run(["gcc", tmp_path / "kept.s", "-o", tmp_path / "kept"], check=True)
+    assert subprocess.run([tmp_path / "kept"], check=False).returncode == 0
+    assert time_calls(tmp_path / "kept", "work", seconds=10).calls == 6, "it stops at the first call that changes one"
+
+
 RECURSIVE = """
     #include <stdio.h>
     #include <x86intrin.h>
