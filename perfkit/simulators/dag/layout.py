@@ -97,7 +97,7 @@ class Stream(NamedTuple):
     length: int
 
 
-class Code(NamedTuple):
+class BlockCode(NamedTuple):
     """The static tables, and their operations as columns (above)."""
 
     program: BlockProgram

@@ -285,7 +285,7 @@ class _Run:
         self.saved[layout.AT_OP] = -1
         self.saved[layout.TOP] = int(program.frame.max())
         self.saved[layout.BASE] = layout.BETWEEN
-        self.code = layout.Code(program, tables.operations(program, self.word_shift))
+        self.code = layout.BlockCode(program, tables.operations(program, self.word_shift))
         self.stack = new_stack(tables.capacities(settings, self.line_shift))
         self.where = np.zeros(_LOCATED + AHEAD, dtype=np.int64)
         self.used, self.time = np.zeros(self.stack.room, dtype=np.int64), 0
