@@ -36,7 +36,9 @@ def draws(seed: int, count: int) -> list[Draw]:
     for k in range(count):
         name, make = kinds[k % len(kinds)]
         arguments, text = make(rng)
-        found.append(Draw(name, f"// {arguments}\n#include <math.h>\n#include <stdlib.h>\n{text}\n", rng.choice(_BUILDS)))
+        found.append(
+            Draw(name, f"// {arguments}\n#include <math.h>\n#include <stdlib.h>\n{text}\n", rng.choice(_BUILDS))
+        )
     return found
 
 
