@@ -204,8 +204,8 @@ def _units(s: _Seen) -> str:
         return ""
     return (
         f"the units of its instructions need at least {found:,} cycles by the core's instruction table, "
-        f"{found / s.cycles:.1f} times as many: conversions, shuffles and other vector instructions take any unit here, "
-        "and only some of them on the core"
+        f"{found / s.cycles:.1f} times as many: conversions, shuffles and other vector instructions take any unit "
+        "here, and only some of them on the core"
     )
 
 

@@ -36,9 +36,8 @@ def draws(seed: int, count: int) -> list[Draw]:
     for k in range(count):
         name, make = kinds[k % len(kinds)]
         arguments, text = make(rng)
-        found.append(
-            Draw(name, f"// {arguments}\n#include <math.h>\n#include <stdlib.h>\n{text}\n", rng.choice(_BUILDS))
-        )
+        source = f"// {arguments}\n#include <math.h>\n#include <stdlib.h>\n{text}\n"
+        found.append(Draw(name, source, rng.choice(_BUILDS)))
     return found
 
 
@@ -101,7 +100,8 @@ def _stencil(rng: random.Random) -> tuple[str, str]:
     taps = " + ".join(f"({t}){rng.uniform(-1, 1):.3f} * a[i + {k}]" for k in range(-reach, reach + 1))
     into = rng.choice(("b", "b", "a"))
     return f"{_array(t, n)} {_array(t, n)} {n}", (
-        f"void f({t} *a, {t} *b, int n) {{ for (int i = {reach}; i < n - {reach}; i++) {into}[i] = ({taps}) * ({t}).3; }}"
+        f"void f({t} *a, {t} *b, int n) {{ for (int i = {reach}; i < n - {reach}; i++)"
+        f" {into}[i] = ({taps}) * ({t}).3; }}"
     )
 
 
@@ -164,8 +164,8 @@ def _hash(rng: random.Random) -> tuple[str, str]:
     bits = 32 if t == "unsigned" else 64
     steps = [
         f"h = h * {rng.randrange(3, 1 << 31, 2)}u", "h ^= a[i]", "h += a[i]", f"h ^= h >> {rng.randint(5, 20)}",
-        "h += h << {0}".format(rng.randint(1, 10)),
-        "h = h << {0} | h >> {1}".format(*(lambda r: (r, bits - r))(rng.randint(3, 25))),
+        f"h += h << {rng.randint(1, 10)}",
+        "h = h << {} | h >> {}".format(*(lambda r: (r, bits - r))(rng.randint(3, 25))),
     ]  # fmt: skip
     body = "; ".join(["h ^= a[i]", *rng.sample(steps, rng.randint(1, 4))])
     return f"{_INTEGERS[t]}[{n}]0:100000 {n}", (
@@ -192,7 +192,8 @@ def _interpolate(rng: random.Random) -> tuple[str, str]:
     last = rng.choice(("a[j] + u * (a[j + 1] - a[j])", "u", "a[j] * (1 - u) + a[j + 1] * u", "u * u * (3 - 2 * u)"))
     return f"{_array(t, n, 0, m - 2)} {_array(t, m)} {_array(t, n)} {n}", (
         f"void f(const {t} *restrict x, const {t} *restrict a, {t} *restrict y, int n)"
-        f" {{ for (int i = 0; i < n; i++) {{ {rng.choice(('int', 'long'))} j = x[i]; {t} u = x[i] - j; y[i] = {last}; }} }}"
+        f" {{ for (int i = 0; i < n; i++) {{ {rng.choice(('int', 'long'))} j = x[i];"
+        f" {t} u = x[i] - j; y[i] = {last}; }} }}"
     )
 
 
@@ -217,7 +218,7 @@ def _recur(rng: random.Random) -> tuple[str, str]:
     body = rng.choice(
         (
             f"s = s * {half} + a[i]; b[i] = s",
-            f"r = s; s = a[i] - s / 2 + q; q = r; b[i] = s",
+            "r = s; s = a[i] - s / 2 + q; q = r; b[i] = s",
             "s = s + a[i] > 100 ? 0 : s + a[i]; b[i] = s",
             "s = s > a[i] ? s : a[i]; b[i] = s",
             "s = (s < 0 ? -s : s) + a[i] - 2; b[i] = s",
@@ -236,7 +237,8 @@ def _recurse(rng: random.Random) -> tuple[str, str]:
     if rng.random() < 0.5:
         return f"{n}", f"long f(long n) {{ return n < {cut} ? n : f(n - 1) + f(n - 2){more}; }}"
     return f"f8[1024]-2:2 {rng.choice((512, 1024))}", (
-        f"double f(const double *a, long n) {{ if (n <= {2 * cut}) {{ double s = 0; for (int i = 0; i < n; i++) s += a[i];"
+        f"double f(const double *a, long n) {{ if (n <= {2 * cut}) {{ double s = 0;"
+        " for (int i = 0; i < n; i++) s += a[i];"
         " return s; } return f(a, n / 2) + f(a + n / 2, n - n / 2); }"
     )
 
@@ -281,7 +283,10 @@ def _table(rng: random.Random) -> tuple[str, str]:
     best = rng.choice(
         (
             "int x = d[j - 1] + (a[i] == b[j]), y = d[j]; d[j] = x > y ? x : y",
-            "int x = p + (a[i] != b[j]), y = d[j] + 1, z = d[j - 1] + 1; p = d[j]; d[j] = x < y ? (x < z ? x : z) : y < z ? y : z",
+            (
+                "int x = p + (a[i] != b[j]), y = d[j] + 1, z = d[j - 1] + 1; p = d[j];"
+                " d[j] = x < y ? (x < z ? x : z) : y < z ? y : z"
+            ),
             "d[j] = d[j] + d[j - 1] & 1023",
         )
     )

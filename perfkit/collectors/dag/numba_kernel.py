@@ -85,9 +85,7 @@ def trace_numba(
         _linked(fresh.inspect_llvm(signature), made), overload.fndesc.mangled_name, count_all, whole, core
     )
     if (size := _returned(overload.signature)) > 8 * ROOM:
-        raise SettingError(
-            f"{python.__name__} returns {size:,} bytes; {8 * ROOM:,} can be taken from here: return less"
-        )
+        raise SettingError(f"{python.__name__} returns {size:,} bytes; at most {8 * ROOM:,} can be taken")
     result, exception = (ctypes.c_int64 * ROOM)(), ctypes.c_void_p()
     values = [ctypes.addressof(result), ctypes.addressof(exception), *(v for a in actual for v in _flattened(a))]
     if len(values) != len(code.parameters):

@@ -139,7 +139,7 @@ class WholeReader:
         needed: dict[str, float] = {}
         for i, one in enumerate(self.instructions):
             name = self.names[one.mnemonic]
-            moves = self.clears(one) or bool(_MOVE.match(name)) and not form_name(one).endswith("/m")
+            moves = self.clears(one) or (bool(_MOVE.match(name)) and not form_name(one).endswith("/m"))
             if times[i] and not moves and not self.divides(i) and arithmetic(name) != DIVIDE:
                 for group, uses in self.tables.form(form_name(one)).uses.items():
                     needed[group] = needed.get(group, 0.0) + uses * float(times[i])
