@@ -22,6 +22,7 @@ CROWDED, CROWDED_UNKNOWN = "lines that wait for their set of L1", "lines that wo
 FETCHED, ACCESSED = "instructions where fetch is nearly full", "accesses where their ports are nearly full"
 COMPUTED, TAKEN = "floating-point operations where their pipes are nearly full", "jumps that are taken"
 WIDE_DIVISIONS = "divisions of 64-bit integers"
+UNITS = "cycles of the busiest units of the core's instruction table"
 SHARED = "lines from L3 where its bandwidth decides"
 NARROW = "hits of L2 and L3 where addresses share few sets"
 _NOTABLE = 0.15  # of the cycles: what is left out and takes more is said
@@ -74,6 +75,7 @@ def doubts(
     count = {key: int(value) for key, value in facts.items() if key in _COUNTED}
     rules: list[Callable[[_Seen], str]]
     rules = [_branches, _surprises, _calls, _strings, _passes, _gathers, _external, _divided, _taken]
+    rules += [_units]
     rules += [_sets, _narrow, _shared, *(partial(_rate, of, said) for of, said in _RATES.items())]
     seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty, set_fill)
     found = (rule(seen) for rule in rules)
@@ -196,6 +198,17 @@ def _divided(s: _Seen) -> str:
     )
 
 
+def _units(s: _Seen) -> str:
+    found = s.counts.get(UNITS, 0)
+    if found <= (1 + _NOTABLE) * s.cycles:
+        return ""
+    return (
+        f"the units of its instructions need at least {found:,} cycles by the core's instruction table, "
+        f"{found / s.cycles:.1f} times as many: conversions, shuffles and other vector instructions take any unit "
+        "here, and only some of them on the core"
+    )
+
+
 def _taken(s: _Seen) -> str:
     found = s.counts.get(TAKEN, 0)
     if found <= _TAKEN * s.cycles:
@@ -273,7 +286,7 @@ def full_early(columns: Any, capacities: tuple[float, ...]) -> list[bool]:
 _FEW = 0.5  # of a page's places: more spread lines well enough
 _COUNTED = {MISSED, MISSED_AT_FIRST, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES, EXTERNAL}
 _COUNTED |= {CROWDED, CROWDED_UNKNOWN, NARROW, SHARED, FETCHED, ACCESSED, COMPUTED}
-_COUNTED |= {TAKEN, WIDE_DIVISIONS}
+_COUNTED |= {TAKEN, WIDE_DIVISIONS, UNITS}
 FETCH, ACCESSES, FLOATS = (8, 1.0), (4, 0.95), (4, 0.82)
 """Slots of fetch, ports of memory and floating-point pipes from which on a core does less than its most; how much."""
 _RATES = {  # of a rate that a core hardly reaches, what is to be said behind it

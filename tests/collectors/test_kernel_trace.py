@@ -461,3 +461,15 @@ def test_sources_that_throw_are_refused_with_the_reason_and_the_ways_out(tmp_pat
     source.write_text(f"double f(const double *a, long n) {{ double s = 0; {body} return s + a[0]; }}\n")
     with pytest.raises(DataError, match=r"exceptions.*-fno-exceptions.*__cpp_exceptions.*perfkit gus"):
         pk.trace_c(source, "f", np.ones(3), 3)
+
+
+def test_results_of_numba_beyond_64_numbers_have_room(monkeypatch):
+    # Twelve arrays are 672 bytes; the room of 512 that there was made other memory's contents.
+    def wide(x):
+        return x, x, x, x, x, x, x, x, x, x, x, x
+
+    found = pk.trace_numba(wide, np.ones(9), whole=True)
+    assert len(found.dag()) >= 12 * 7  # what an array is described by: at least seven stores each
+    monkeypatch.setattr("perfkit.collectors.dag.numba_kernel.ROOM", 64)
+    with pytest.raises(SettingError, match="wide returns 672 bytes; at most 512"):
+        pk.trace_numba(wide, np.ones(9), whole=True)

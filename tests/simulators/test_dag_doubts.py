@@ -7,7 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.dag.machine_code import machine_nodes
-from perfkit.dag.doubts import CALLS, MISSED, MISSED_AT_FIRST, SPLIT, STRINGS, doubts
+from perfkit.dag.doubts import CALLS, MISSED, MISSED_AT_FIRST, SPLIT, STRINGS, UNITS, doubts
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -20,6 +20,7 @@ from perfkit.simulators.dag.schedule import DagScheduler
         ({STRINGS: "100"}, "100 string instructions"),
         ({SPLIT: "300"}, "10% of the instructions are of 512 bits"),
         ({MISSED: "10", MISSED_AT_FIRST: "40"}, "10 are simulated as missed"),
+        ({UNITS: "1200"}, "need at least 1,200 cycles by the core's instruction table, 1.2 times as many"),
     ],
 )
 def test_each_rule_compares_with_the_cycles(facts, words):
@@ -231,3 +232,30 @@ def test_strides_that_share_few_sets_of_l2_are_told(stride, core, said):
     dag = pk.Dag.from_nodes("L" * 4096, [[]] * 4096, [stride * k for k in range(4096)])
     schedule = DagScheduler(DagCore.load(core)).run(dag)
     assert sum("few sets of these levels" in words for words in schedule.doubts) == said
+
+
+FRACTIONS = """
+double fractions(const double *restrict a, double *restrict b, int n) {
+  for (int i = 0; i < n; i++) b[i] = a[i] - (long)a[i];
+  return b[0];
+}
+double moved(const double *restrict a, double *restrict b, int n) {
+  for (int i = 0; i < n; i++) b[i] = a[i] > 0 ? 1.0 : 2.0;
+  return b[0];
+}
+"""
+
+
+@pytest.mark.parametrize(("function", "said"), [("fractions", True), ("moved", False)])
+def test_conversions_that_fill_the_pipes_of_additions_are_doubted(function, said, tmp_path):
+    # A Zen 5 takes 1.50 cycles for CVTTSD2SI, CVTSI2SD and SUBSD (pk.Block): all three take the pipes FP2 and FP3.
+    # The masks' operations take any of four pipes, and their moves between registers none: 1.3 cycles measured.
+    zen5 = pk.Microarchitecture.load("zen5")
+    (tmp_path / "k.c").write_text(FRACTIONS)
+    kernel = pk.trace_c(
+        tmp_path / "k.c", function, np.linspace(-9, 9, 2000), np.zeros(2000), 2000, whole=True, core=zen5
+    )
+    nodes = machine_nodes(kernel, zen5, 1_000_000)
+    assert int(nodes.facts[UNITS]) == pytest.approx(3000 if said else 2000, rel=0.05)
+    found = DagScheduler(DagCore.load("zen5"), record=False).run(nodes).doubts
+    assert any("by the core's instruction table" in doubt for doubt in found) is said

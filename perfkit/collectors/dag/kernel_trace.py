@@ -29,6 +29,7 @@ NOT_IN_IR = "is not in the DAG"
 """What a warning says of the work within functions whose IR is not at hand; their machine code is."""
 _BUFFER = 1 << 16  # records of 8 bytes: half a megabyte stays in the second-level cache
 _PAGE = 4096
+ROOM = 4096  # numbers of eight bytes that numba's convention may return: an array is seven and more of them
 _RETURNED = 83  # the exit status of a process in which a kernel returned
 _FAULTS: dict[int, str] = {
     signal.SIGFPE: "SIGFPE, a division of integers by zero or one whose result does not fit",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.collectors.dag.kernel_trace import KernelTrace, library_object, overlaps
+from perfkit.collectors.dag.kernel_trace import ROOM, KernelTrace, library_object, overlaps
 from perfkit.collectors.dag.x86_dag import TraceSource, trace_source
 from perfkit.dag.doubts import UNSEEN_CALLS
 from perfkit.errors import DataError, UnavailableError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
 
 _LINKERS = ("ld", "gcc", "cc", "clang")
-_ROOM = 64  # numbers that numba's convention may return
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +75,17 @@ def machine_nodes(kernel: KernelTrace, core: Microarchitecture | None, limit: in
             compiled = library_kernel(library, kernel.code.entry)
             trace = Tracer(limit=limit, callees=True, backend="cloner").run_kernel(compiled, *arguments)
         except DataError as error:
-            raise UnavailableError(str(error)) from error
+            raise UnavailableError(_why(str(error))) from error
     if not trace.provenance.complete:
         raise UnavailableError(f"recording it ended before its end ({trace.provenance.stopped})")
     nodes = trace_source(trace, whole=True, core=core)
     told = {name: text for name, text in kernel.facts.items() if name != UNSEEN_CALLS}  # calls are nodes here
     return MachineNodes(**vars(nodes) | {"name": kernel.name, "facts": nodes.facts | told}, kernel=kernel)
+
+
+def _why(said: str) -> str:
+    """Return why a kernel's code cannot be recorded: of numba's allocator what calls it, not how it is linked."""
+    return "it makes arrays itself, by numba's allocator: take them as arguments" if "NRT_" in said else said
 
 
 def _linked(made: bytes, folder: Path) -> Path:
@@ -104,7 +108,7 @@ def _arguments(kernel: KernelTrace) -> Iterator[Any]:
         raise UnavailableError("its arrays share memory")
     for place, (value, kind) in enumerate(zip(kernel.native, kernel.code.parameters, strict=True)):
         if kernel.status and place < 2:  # numba's convention: where the result goes, and an exception
-            yield np.zeros(_ROOM, dtype=np.int64)
+            yield np.zeros(ROOM, dtype=np.int64)
         elif kind in ("ptr", "i64") and isinstance(value, int) and value in arrays:
             yield arrays[value].ravel("K")  # as it lies in memory
         elif kind == "ptr" and value:

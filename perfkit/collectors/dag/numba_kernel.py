@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.collectors.dag.kernel_trace import KernelTrace, sizes, working_copies
+from perfkit.collectors.dag.kernel_trace import ROOM, KernelTrace, sizes, working_copies
 from perfkit.collectors.dag.llvm_ir import instrument
 from perfkit.errors import SettingError, expect
 
@@ -84,7 +84,9 @@ def trace_numba(
     code = instrument(
         _linked(fresh.inspect_llvm(signature), made), overload.fndesc.mangled_name, count_all, whole, core
     )
-    result, exception = (ctypes.c_int64 * 64)(), ctypes.c_void_p()
+    if (size := _returned(overload.signature)) > 8 * ROOM:
+        raise SettingError(f"{python.__name__} returns {size:,} bytes; at most {8 * ROOM:,} can be taken")
+    result, exception = (ctypes.c_int64 * ROOM)(), ctypes.c_void_p()
     values = [ctypes.addressof(result), ctypes.addressof(exception), *(v for a in actual for v in _flattened(a))]
     if len(values) != len(code.parameters):
         raise SettingError(
@@ -101,6 +103,14 @@ def trace_numba(
         facts={"front end": f"numba {numba.__version__}", "vectorised": str(vectorize)},
         _loaded={"keep": (result, exception, fresh)},
     )
+
+
+def _returned(signature: Any) -> int:
+    """Return the bytes of what a function with such a signature returns."""
+    from numba.core.registry import cpu_target
+
+    context: Any = cpu_target.target_context
+    return int(context.get_abi_sizeof(context.get_value_type(signature.return_type)))
 
 
 @contextmanager

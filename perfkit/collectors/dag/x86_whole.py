@@ -12,9 +12,11 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from perfkit.collectors.dag.ir_costs import Division, IrCosts, scaled_index, two_flags
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
-from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS, WIDE_DIVISIONS
+from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS, UNITS, WIDE_DIVISIONS
 from perfkit.dag.program import (
     ADD,
     BRANCH,
@@ -120,7 +122,29 @@ class WholeReader:
                 found[GATHERS] += times * ("GATHER" in self.names[one.mnemonic])
                 found[WIDE_DIVISIONS] += times * bool(self.divides(i) and "RM64" in form_name(one))
                 found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
+        found[UNITS] = round(self.busiest(runs))
         return {name: str(count) for name, count in found.items()}
+
+    def busiest(self, runs: Any) -> float:
+        """Return the cycles that the instruction table's busiest group of units needs.
+
+        Divisions are left out, whose time depends on what is divided, and moves and idioms, which rename does alone.
+
+        A DAG has units by type of node, a core by instruction: on a Zen 5 conversions take the pipes of additions, and
+        any unit of integers here.
+        """
+        if self.tables is None:
+            return 0.0
+        times = np.repeat(np.asarray(runs), np.diff(self.code.block_start))
+        needed: dict[str, float] = {}
+        for i, one in enumerate(self.instructions):
+            name = self.names[one.mnemonic]
+            moves = self.clears(one) or (bool(_MOVE.match(name)) and not form_name(one).endswith("/m"))
+            if times[i] and not moves and not self.divides(i) and arithmetic(name) != DIVIDE:
+                for group, uses in self.tables.form(form_name(one)).uses.items():
+                    needed[group] = needed.get(group, 0.0) + uses * float(times[i])
+        core = self.tables.core
+        return max((uses * core.resource(group).inverse_throughput for group, uses in needed.items()), default=0.0)
 
     @property
     def splits(self) -> bool:
