@@ -824,8 +824,8 @@ def run(
 
     A node's stages are `_fetched`, then `_executed`, or for an access its lookup, its buffers, the order of memory
     operations, `_set_filled` and `_stored`; all are inlined. Lookup, buffers and order are written out here: as
-    functions of their own they cost 2 to 5 % on zen4 (medians of four rounds of 15 or 21 interleaved runs of
-    mmm_triple, where the other stages cost nothing). Where `beyond` is None, numba compiles an engine that knows the
+    functions of their own they cost 2 to 5 % on zen4 (medians of five rounds of 15 or 21 interleaved runs of
+    mmm_triple, beside other programs). Where `beyond` is None, numba compiles an engine that knows the
     paper's machine and nodes only, which is faster.
     """
     program, ops, where = code.program, code.ops, stream.where
