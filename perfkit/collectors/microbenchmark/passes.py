@@ -17,7 +17,7 @@ from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import now, read_state
 from perfkit.collectors.host.true_cycles import CLOCK
 from perfkit.collectors.microbenchmark.compile import Built
-from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge_repetitions, why_not
+from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge_repetitions, unsettled_by
 from perfkit.collectors.microbenchmark.process import (
     Experiment,
     KernelError,
@@ -268,7 +268,7 @@ def _row(
     calm = [_is_calm(each, level) for each in timing]
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
     passes = min(policy.passes, policy.attempts)
-    why = "" if said.settled else why_not(verdicts, calm, policy.tolerance, passes, readings)
+    why = "" if said.settled else unsettled_by(verdicts, calm, policy.tolerance, passes, readings)
     message = "; ".join(
         filter(None, (built.message, why, _short(grain, steps * figures["cycles"]), vague, varies, told, whole))
     )

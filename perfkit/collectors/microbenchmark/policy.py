@@ -131,7 +131,7 @@ def agreement(verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: floa
     return Agreement((at,), verdicts[at].mean, spread, low, high, among, settled=False)
 
 
-def why_not(
+def unsettled_by(
     verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: float, passes: int, readings: float = 0.0
 ) -> str:
     """Say why experiments did not settle, and what would help.
@@ -145,7 +145,7 @@ def why_not(
 
     Examples
     --------
-    >>> why_not([Verdict(100.0, 0.001, True)] * 3, [True, False, False], 0.02, 3).partition(", and")[0]
+    >>> unsettled_by([Verdict(100.0, 0.001, True)] * 3, [True, False, False], 0.02, 3).partition(", and")[0]
     'it never settled: 1 of 3 passes was quiet (no busy neighbour, a steady clock)'
     """
     still = [one for one, quiet in zip(verdicts, calm, strict=True) if quiet]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.collectors.microbenchmark.policy import Verdict, agreement, best, judge_repetitions, why_not
+from perfkit.collectors.microbenchmark.policy import Verdict, agreement, best, judge_repetitions, unsettled_by
 from perfkit.study.runs import StudyRuns
 
 
@@ -69,4 +69,4 @@ def test_ends_that_the_fence_moved_are_no_second_state():
 def test_what_did_not_settle_says_why(verdicts, calm, told):
     verdicts = [Verdict(*one) for one in verdicts]
     assert not agreement(verdicts, calm, 0.02, 3).settled
-    assert told in why_not(verdicts, calm, 0.02, 3)
+    assert told in unsettled_by(verdicts, calm, 0.02, 3)
