@@ -471,7 +471,7 @@ def _check_entry(path: str | Path, name: str, entry: Any) -> None:
 
     if not isinstance(entry, dict):
         raise FormatError(f"{path}: baseline {name!r} is no object")
-    older = {"code": {}}  # baselines of before did not say which code they were made of
+    older: dict[str, Any] = {"code": {}}  # baselines of before did not say which code they were made of
     check_fields(older | entry, _WANTED, path, f"baseline {name!r}")
     if not entry["cycles"] > 0 or not entry["instructions"] > 0:
         raise FormatError(f"{path}: baseline {name!r}: cycles and instructions must be positive")

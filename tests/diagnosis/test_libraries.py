@@ -682,6 +682,7 @@ def test_a_relative_of_the_function_that_main_calls_may_be_what_takes_the_time(w
     asked = _Inquiry(
         Target(compiled("family", FAMILY), words), "", "zen4", 2.0, 1000, lambda _: None, Ahead("zen4", print)
     )
+    asked.spent, asked.crowded = {}, False
     path = next(each.path for each in mapped_code(Path("/proc/self/maps").read_text()) if "/libc.so" in each.path)
     hottest = HotFunction("__GI___printf_fp_l", "__GI___printf_fp_l", path, 9, 0.9, 1, 1)
     assert asked._callers(hottest) == ("printf or snprintf", ["main", "fmt"])

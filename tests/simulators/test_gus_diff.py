@@ -9,7 +9,7 @@ from perfkit.collectors.kernels import compile_kernel
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import SettingError
-from perfkit.simulators.gus.diff import Line, _aligned
+from perfkit.simulators.gus.diff import Line, Side, _aligned, diff_sides
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,27 @@ def test_one_program_with_another_input_is_not_said_to_be_compiled_otherwise(tmp
     for other in (("f", 900), ("g", 0)):
         found = pk.diff(runs["f", 0], runs[other])
         assert "the code that is compiled otherwise" not in found.summary()
-    assert set(pk.diff(runs["f", 0], runs["f", 900]).to_frame()["code"]) == {"same"}
+    found = pk.diff(runs["f", 900], runs["f", 0])
+    assert set(found.to_frame()["code"]) == {"same"}
+    assert "a.c:6 (not executed in B)" in found.places(found.to_frame())
+
+
+def test_a_line_that_is_executed_more_often_is_not_said_to_be_compiled_otherwise(tmp_path):
+    """The loop's header was written anew, its body was not; other flags make something else of the body, too."""
+    runs = []
+    for count, flags in ((1000, "-O1"), (2000, "-O1"), (1000, "-O3 -march=x86-64-v3 -ffast-math")):
+        (tmp_path / "a.c").write_text(REACHED.replace("i < 1000", f"i < {count}"))
+        kernel = compile_kernel(tmp_path / "a.c", "g", flags=flags)
+        runs.append(pk.Gus("zen4").run(kernel.trace(*kernel_arguments("f8[2000], 0"))))
+    body = [pk.diff(runs[0], other).table.set_index("text")["code"] for other in runs[1:]]
+    line = "        s += x[i] * x[i] + n;"
+    assert [codes[line] for codes in body] == ["same", "operations"]
+    # A line of a baseline that says how often its instructions were executed is not judged.
+    a, b = (Side.of(run) for run in runs[::2])
+    older = replace(a, lines=tuple(each._replace(mix=each.mix.removeprefix("=")) for each in a.lines))
+    found = diff_sides(older, b)
+    assert found.table.set_index("text")["code"][line] == "unknown"
+    assert not any(word in found.summary() for word in ("compiled otherwise", "the same code"))
 
 
 def test_one_program_is_as_fast_as_itself_however_many_calls_were_recorded(tmp_path):
