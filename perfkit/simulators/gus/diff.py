@@ -716,7 +716,8 @@ def _code(line: Line) -> str:
 
 def _row(a: Line, b: Line) -> tuple[Any, ...]:
     code = "text" if _code(a) != _code(b) else "same" if a.mix == b.mix else "operations"
-    code = "unknown" if code == "operations" and a.mix[:1] != b.mix[:1] else code
+    if code == "operations" and a.mix.startswith("=") != b.mix.startswith("="):
+        code = "unknown"
     return a.place, b.place, b.text or a.text, a.cycles, b.cycles, a.instructions, b.instructions, code
 
 
