@@ -66,7 +66,7 @@ class Waits:
 
 
 def waits_of(target: Target, seconds: float) -> Waits:
-    """Run a program again, for so many seconds at most, and see what it waits for.
+    """Run a program again, for this many seconds at most, and see what it waits for.
 
     Nothing is known (an idle share of 0) where ``/proc`` does not say it.
     """

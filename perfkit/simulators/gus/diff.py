@@ -259,7 +259,7 @@ class GusDiff(Tabled):
     def told_change(self) -> str:
         """Say which lines were changed, the one that made most of the difference first; "" where none is known."""
         row = self.changed_line()
-        if row is None or row["code"] == "same":
+        if row is None or row["code"] in ("same", "unknown"):
             return ""
         frame = self.to_frame()
         others = frame[(frame["code"] == "text") & (frame.index != row.name) & self._asked(frame).isna()]
