@@ -183,13 +183,17 @@ class DiffSide:
         """Return the program's own hottest function, found as `perfkit why` finds it."""
         from perfkit.collectors.profile.hot import own, profile
         from perfkit.collectors.profile.sampled import Target
+        from perfkit.collectors.profile.waits import waits_of
 
-        found = profile(Target(self.path.absolute(), self.words, self.stdin), _SECONDS)
+        target = Target(self.path.absolute(), self.words, self.stdin)
+        found = profile(target, _SECONDS)
         mine = own(found.functions)
         if mine is None or Path(mine.path).resolve() != self.path.resolve():
-            raise SettingError(
+            nothing = (
                 f"no function of {self.path.name} itself was seen running ({found.summary()}): name one, --function"
             )
+            waits = waits_of(target, _SECONDS).told(self.path.name)
+            raise SettingError(". ".join(filter(None, (waits, nothing))))
         warnings.warn(
             f"{self.path.name}: no function was named; {mine.name} is the hottest of its own ({mine.share:.0%} of "
             f"{found.total:,} {found.unit})",

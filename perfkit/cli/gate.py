@@ -169,7 +169,8 @@ def _tell_kept(
         return
     for name, reading in found.items():
         replaced = f"; the baseline of another gate is replaced: {'; '.join(others[name])}" if name in others else ""
-        typer.echo(f"{name}: {reading.cycles:,.0f} cycles ({reading.gate.how}){replaced}")
+        folder = "; it asks for the current folder (getcwd): run from another, it may differ" * reading.asks_for_folder
+        typer.echo(f"{name}: {reading.cycles:,.0f} cycles ({reading.gate.how}){replaced}{folder}")
     for name, message in failed.items():
         typer.echo(f"ERROR  {name}: {message}")
     if not found:

@@ -245,6 +245,7 @@ class GateReading:
             "trace": self.trace,
             "compiler": self.compiler,
             "libraries": json.loads(origin.extra.get("libraries", "{}")),
+            "code": self.code,
             "model": self.model,
             "perfkit": __version__,
             "not_followed": origin.extra.get("not_followed_calls", ""),
@@ -254,6 +255,17 @@ class GateReading:
                 [line.place, round(line.cycles, 3), line.instructions, line.mix, line.text] for line in side.lines
             ],
         }
+
+    @property
+    def code(self) -> dict[str, str]:
+        """The files whose code ran, but for the system's libraries, by name, with the digest of what runs in them."""
+        found: dict[str, str] = json.loads(self.result.trace.provenance.extra.get("own_code", "{}"))
+        return found
+
+    @property
+    def asks_for_folder(self) -> bool:
+        """Whether the recording asks in which folder it runs, which is not pinned."""
+        return "getcwd" in self.result.trace.code.function
 
     @property
     def model(self) -> str:
@@ -313,10 +325,15 @@ def check_gate(name: str, gate: Gate, baselines: str | Path, hint: str = "--upda
     reading = gate.measure()
     if old is None:
         near = f" ({did_you_mean(name, entries)})" if entries else ""
+        told = f"there is no baseline {name!r} in {baselines}{near}"
+        try:
+            measured_twice(gate, reading)
+        except DataError as error:
+            return GateVerdict(name, False, "no baseline", f"{told}, and {hint} would refuse: {error}", reading.cycles)
         return GateVerdict(
             name, False, "no baseline",
-            f"there is no baseline {name!r} in {baselines}{near}: run once with {hint}, look at the cycles "
-            f"({reading.cycles:,.0f}, {gate.how}), and commit the file", reading.cycles,
+            f"{told}: run once with {hint}, look at the cycles ({reading.cycles:,.0f}, {gate.how}), "
+            "and commit the file", reading.cycles,
         )  # fmt: skip
     mine = plain_name(gate.what, gate.folder)
     if old["what"] == name == mine or plain_name(old["what"], gate.folder) == mine:
@@ -348,9 +365,12 @@ def _judged(name: str, gate: Gate, old: Mapping[str, Any], reading: GateReading,
     figures += "" if passed else f"; {gate.at_most:+g} % is allowed"
     cause, why = _origin(old, reading)
     gains = dict.fromkeys(reading.side.speedups, 0.0)  # those that bring nothing are not kept
-    change = diff_sides(replace(_side(old), speedups=gains | old["speedups"]), reading.side, (None, reading.result))
+    before_it, same_code = replace(_side(old), speedups=gains | old["speedups"]), _is_same_code(old, reading)
+    change = diff_sides(before_it, reading.side, (None, reading.result), same_code)
     if cause == "program":
         why = _reason(change)
+    elif cause == "input":
+        why += f". {_reason(change)}"
     elif cause in ("model", "compiler", "libraries"):
         why += f": update the baseline ({hint}) in a commit of its own"
     if passed and slower < -max(1.0, abs(gate.at_most)):
@@ -373,9 +393,26 @@ def _origin(old: Mapping[str, Any], reading: GateReading) -> tuple[str, str]:
         changed = [n for n in names if n in old["libraries"] and n in libraries]
         if changed:
             return "libraries", f"the code of {', '.join(changed)} changed, which is run, too"
+    same_code = _is_same_code(old, reading)
     if model:
-        return "model", f"the model changed{versions}, and so did the program"
-    return "program", ""
+        other = "what the program is given" if same_code else "the program"
+        return "model", f"the model changed{versions}, and so did {other}"
+    return ("input", _otherwise_given(old, reading)) if same_code else ("program", "")
+
+
+def _is_same_code(old: Mapping[str, Any], reading: GateReading) -> bool:
+    """Whether what ran is known to be the code that the baseline was made of, however often each part of it ran."""
+    was, now = old.get("code", {}), reading.code
+    both = was.keys() & now.keys()
+    return bool(both) and all(was[name] == now[name] for name in both)
+
+
+def _otherwise_given(old: Mapping[str, Any], reading: GateReading) -> str:
+    """Say that the same code ran otherwise, and why that may be."""
+    more = reading.side.instructions - old["instructions"]
+    how = f"executed {'more' if more > 0 else 'less'} often ({more:+,} instructions)" if more else "run otherwise"
+    folder = "; it asks for the current folder (getcwd)" if reading.asks_for_folder else ""
+    return f"the same code, {how}: its input or its surroundings (files, the current folder) changed{folder}"
 
 
 def _reason(change: GusDiff) -> str:
@@ -425,7 +462,7 @@ def read_baselines(path: str | Path) -> dict[str, dict[str, Any]]:
 _WANTED = {
     "what": str, "arguments": str, "core": str, "instruction_set": str, "flags": str, "warm": str, "cycles": float,
     "instructions": int, "trace": str, "compiler": str, "libraries": dict, "model": str, "perfkit": str, "causes": dict,
-    "speedups": dict, "lines": list,
+    "speedups": dict, "lines": list, "code": dict,
 }  # fmt: skip
 
 
@@ -434,7 +471,8 @@ def _check_entry(path: str | Path, name: str, entry: Any) -> None:
 
     if not isinstance(entry, dict):
         raise FormatError(f"{path}: baseline {name!r} is no object")
-    check_fields(entry, _WANTED, path, f"baseline {name!r}")
+    older: dict[str, Any] = {"code": {}}  # baselines of before did not say which code they were made of
+    check_fields(older | entry, _WANTED, path, f"baseline {name!r}")
     if not entry["cycles"] > 0 or not entry["instructions"] > 0:
         raise FormatError(f"{path}: baseline {name!r}: cycles and instructions must be positive")
     for part in ("causes", "speedups"):
@@ -497,15 +535,15 @@ def _side(entry: Mapping[str, Any]) -> Side:
     )  # fmt: skip
 
 
-def measured_twice(gate: Gate) -> GateReading:
-    """Record and simulate twice, and return the second reading, for a new baseline.
+def measured_twice(gate: Gate, first: GateReading | None = None) -> GateReading:
+    """Record and simulate twice (once more, where there is a first reading), and return the second, for a new baseline.
 
     Raises
     ------
     DataError
         The two differ: no number of this program can be relied on.
     """
-    first, second = gate.measure(), gate.measure()
+    first, second = first or gate.measure(), gate.measure()
     if first.trace == second.trace:
         return second
     a, b = first.result.trace, second.result.trace

@@ -23,8 +23,9 @@ class GateVerdict(Plain):
     passed : bool
         Whether the cycles are within what is allowed.
     cause : str
-        ``"same"``, ``"program"``, ``"model"``, ``"compiler"``, ``"libraries"``, ``"settings"``, ``"no baseline"``, or
-        ``"error"`` where nothing could be measured (cycles are 0 then).
+        ``"same"``, ``"program"``, ``"input"`` (the same code, run otherwise), ``"model"``, ``"compiler"``,
+        ``"libraries"``, ``"settings"``, ``"no baseline"``, or ``"error"`` where nothing could be measured (cycles are 0
+        then).
     message : str
         What happened, and what to do.
     cycles, before : float

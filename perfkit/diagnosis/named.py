@@ -61,8 +61,21 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
         f"no function {asked!r} in {_list(p.name for p in files) or library}"
         + (f"; nearest: {'; '.join(told)}. " if told else ". ")
         + (f"What ran most: {hot}. " if hot else "")
-        + "If it should be there, the compiler inlined it into its caller"
+        + _why_not_there([elf for path, elf in elves.items() if library or _may_hold(path, target)])
     )
+
+
+def _may_hold(path: Path, target: Target) -> bool:
+    """Whether a file is the program's own: none of the system, and no interpreter."""
+    return not str(path).startswith(SYSTEM) and not (target.script and path == target.program.resolve())
+
+
+def _why_not_there(elves: Iterable[ElfFile]) -> str:
+    """Say why a function may be missing from the files that it is looked for in."""
+    stripped = [elf.path.name for elf in elves if elf.is_stripped and elf.debug_file is None]
+    if stripped:
+        return f"{listed(stripped)} was stripped, and has no names of such functions: build it without -s"
+    return "If it should be there, the compiler inlined it into its caller"
 
 
 def _as_asked(meant: list[HotFunction]) -> str:

@@ -23,6 +23,7 @@ from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, 
 from perfkit.collectors.profile.perf import METHOD as PERF
 from perfkit.collectors.profile.perf import RATE
 from perfkit.collectors.profile.sampled import Target, mapped_code, opened, place
+from perfkit.collectors.profile.waits import IDLE, NEARLY, WAITS, Waits, waits_of
 from perfkit.collectors.profile.watched import STOPPED
 from perfkit.collectors.tracer.cloner import LeavingError, Refusal
 from perfkit.collectors.tracer.demangle import named_as
@@ -86,7 +87,6 @@ _ENDLESS = 30  # cycles per instruction that is recorded, from which a call is r
 _FITS = 0.5  # of the limit: a call whose second half is shorter may be recorded whole
 _IN_VAIN = 1.3  # times the instructions that are counted: a call that is expected to have more is not counted
 _HOTTER = 2  # times the program's own hottest function: a library's has more of the run, and who calls it is sought
-_IDLE = 0.3  # share of a run without work that is said
 _TRIES = 3  # single calls that are tried, where exceptions leave them
 _HALF = 0.5  # of a run: what follows is about the smaller part
 _THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
@@ -402,7 +402,10 @@ class _Inquiry:
             return profile(self.target, self.seconds, say=self.say)
         except UnavailableError as error:
             if not self.asked:
-                raise
+                waits = self._waits_of(None).told(self.target.subject.name)
+                if not waits:
+                    raise
+                raise DataError(f"{waits}. {error}") from error
             self.unseen.append(f"how much of the run {self.asked} is: {error}")
             return None
 
@@ -437,7 +440,10 @@ class _Inquiry:
             calling = self._calling(hottest, mine)
             if calling is None and mine is None:
                 nothing = f"no function of {self.target.subject.name} itself was seen running: {found.summary()}"
-                why_not = _throwing(found, self.target.program), nothing, self._ask_instead(hottest)
+                waits = self._waits_of(found)
+                ask = self._ask_instead(hottest) if waits.idle < NEARLY else ""
+                told = waits.told(self.target.subject.name)
+                why_not = told, _throwing(found, self.target.program), nothing, ask
                 raise DataError(". ".join(filter(None, why_not)))
             if calling is not None:
                 return calling, f"it calls {hottest.name} of {hottest.library}, the hottest function"
@@ -447,6 +453,13 @@ class _Inquiry:
         if (mine.symbol, mine.path) == (hottest.symbol, hottest.path):
             return mine, "the hottest function"
         return mine, f"the hottest of the program's own functions ({hottest.name} of {hottest.library} is hotter)"
+
+    def _waits_of(self, found: Profile | None) -> Waits:
+        """Return for how much of the run it waits, and what for; nothing where its samples say that it works."""
+        if found is not None and _works(found) > 1 - IDLE:
+            return Waits()
+        with self._stage(f"looking at what {self.target.subject.name} waits for"):
+            return waits_of(self.target, self.seconds)
 
     def _ask_instead(self, hottest: HotFunction) -> str:
         """Say what to ask about where a library's function, or code without a name, has all of the time."""
@@ -463,7 +476,10 @@ class _Inquiry:
         )
 
     def _callers(self, hottest: HotFunction) -> tuple[str, list[str]]:
-        """Return the program's name of a library's function, and the symbols of some functions there that call it."""
+        """Return the program's name of a library's function, and the symbols of some functions there that call it.
+
+        Where only `main` does: also of those that call a relative of it, as snprintf is of printf.
+        """
         elf = ElfFile(self.target.program)
         # libc's own names of memcpy are __memcpy_avx512_unaligned_erms and the like.
         library = ElfFile(hottest.path).functions if Path(hottest.path).is_file() else {}
@@ -472,10 +488,17 @@ class _Inquiry:
         alike = {hottest.symbol, *(name for name, one in library.items() if one.address == at)}
         parts = {part for name in alike for part in re.split(r"__?|@", name)}
         names = sorted({name for name in elf.imports.values() if name in parts})
-        for name in sorted(names, key=lambda name: (-len(name), hottest.symbol.find(name))):
-            if found := list(itertools.islice(callers(elf, name), _CALLERS)):
-                return name, found
-        return "", []
+        names.sort(key=lambda name: (-len(name), hottest.symbol.find(name)))
+        relatives = [each for each in sorted(set(elf.imports.values())) if any(one in each for one in names)]
+        asked: list[str] = []
+        found: dict[str, None] = {}
+        for name in dict.fromkeys([*names, *relatives]):
+            if some := list(itertools.islice(callers(elf, name), _CALLERS)):
+                asked.append(name)
+                found |= dict.fromkeys(some)
+            if found.keys() - {"main"}:
+                break
+        return listed(asked, last="or"), list(found)
 
     def _calling(self, hottest: HotFunction, mine: HotFunction | None) -> HotFunction | None:
         """Return the function of the program that spends the run in a library's; None where none is known.
@@ -1298,13 +1321,15 @@ def _waits(found: Profile) -> float:
 def _idle(found: Profile | None, timed: list[CallTimes]) -> str:
     """Say that the run does nothing for much of its time; "" where it hardly does, and where other threads work."""
     idle = timed[0].idle if timed else 0.0
-    works = found.total / RATE / found.seconds if found is not None and found.method.startswith(PERF) else 0.0
-    if idle < _IDLE or works > 1 - _IDLE:
+    if idle < IDLE or (found is not None and _works(found) > 1 - IDLE):
         return ""
-    return (
-        f"For {idle:.0%} of its time the run does nothing: it sleeps, or waits for input, output, the network or "
-        "another process. What follows is about the rest"
-    )
+    answer = ". That is the answer: what it waits for decides" if idle >= NEARLY else ""
+    return f"For {idle:.0%} of its time the run does nothing: {WAITS}{answer}. What follows is about the rest"
+
+
+def _works(found: Profile) -> float:
+    """Return the processors that the run had, by its samples; 0 where these do not tell it."""
+    return found.total / RATE / found.seconds if found.method.startswith(PERF) else 0.0
 
 
 def _waiting(found: Profile | None) -> str:

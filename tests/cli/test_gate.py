@@ -210,7 +210,9 @@ def test_other_calls_than_the_baselines_are_another_thing(tmp_path):
     told = check_gate("x", asked, file)
     assert told.cause == "settings"
     assert "calls was '1 from 1' and is '3 from 1'" in told.message
-    update_baselines({"x": {key: value for key, value in first.items() if key != "calls"}}, file)
+    assert check_gate("x", asked, file).cause == "settings"
+    older = {key: value for key, value in first.items() if key not in ("calls", "code")}
+    update_baselines({"x": older}, file)
     assert check_gate("x", asked, file).cause == "program"  # of before, when baselines did not say it
     assert check_gate("x", Gate("k.c:sum", "f8[500], 500", folder=tmp_path), file).cause == "same"
 
@@ -230,6 +232,113 @@ def test_what_depends_on_the_time_is_refused(tmp_path):
         measured_twice(Gate("p:clocked", folder=tmp_path))
 
 
+GIVEN = """
+#include <stdio.h>
+#include <unistd.h>
+static const long TABLE[] = {3, 3, 3, 3};
+__attribute__((noipa)) long file(const char *name) {
+    FILE *read = fopen(name, "r");
+    long s = 0, n = 0;
+    if (!read || fscanf(read, "%ld", &n) != 1) return -1;
+    for (long i = 0; i < n; i++)
+        for (long k = TABLE[i & 3]; k > 0; k--)
+            s += i ^ (s << 1);
+    fclose(read);
+    return s;
+}
+__attribute__((noipa)) long folder(void) {
+    char name[4096];
+    long s = 0;
+    if (!getcwd(name, sizeof name)) return -1;
+    for (int k = 0; k < 50; k++)
+        for (char *at = name; *at; at++)
+            s = s * 31 + *at;
+    return s;
+}
+int main(int n, char **words) { printf("%ld\\n", file(words[1]) + folder()); }
+"""
+
+
+def built(folder, text, *flags):
+    (folder / "p.c").write_text(text)
+    subprocess.run(["gcc", "-g", *flags, "p.c", "-o", "p"], cwd=folder, check=True)
+
+
+def test_the_same_code_with_another_input_is_told_from_other_code(tmp_path):
+    """By its bytes: more executions of a line were taken for code that was compiled otherwise."""
+    file, numbers = tmp_path / "b.json", tmp_path / "n.txt"
+    asked = Gate("p:file", [str(numbers)], folder=tmp_path)
+    built(tmp_path, GIVEN, "-O1")
+    numbers.write_text("100")
+    update_baselines({"x": measured_twice(asked).entry()}, file)
+    numbers.write_text("200")
+    more = check_gate("x", asked, file)
+    assert (more.passed, more.cause) == (False, "input")
+    assert re.search(
+        r"the same code, executed more often \(\+\d[\d,]+ instructions\): its input or its surr", more.message
+    )
+    assert "p.c:11 (s += i ^ (s << 1);)" in more.message
+    assert "compiled otherwise" not in more.message
+    assert "getcwd" not in more.message
+    numbers.write_text("50")
+    assert "the same code, executed less often (-" in check_gate("x", asked, file).message
+    numbers.write_text("100")
+    # Other debug information is not other code; other optimisation, and other constants, are.
+    built(tmp_path, GIVEN + "// a comment at the end\n", "-O1", "-g3")
+    assert check_gate("x", asked, file).cause == "same"
+    built(tmp_path, GIVEN, "-O0")
+    other = check_gate("x", asked, file)
+    assert other.cause == "program"
+    assert "compiled otherwise" in other.message
+    assert "the same code" not in other.message
+    built(tmp_path, GIVEN.replace("{3, 3, 3, 3}", "{3, 9, 3, 9}"), "-O1")
+    table = check_gate("x", asked, file)
+    assert table.cause == "program"
+    assert "compiled otherwise" not in table.message  # the line's own instructions are what they were
+    # A baseline of before holds no digests, and its lines how often they were executed: neither is said.
+    entry = read_baselines(file)["x"]
+    entry["lines"] = [[*row[:3], "0" * 8, row[4]] for row in entry["lines"]]
+    update_baselines({"x": {key: value for key, value in entry.items() if key != "code"}}, file)
+    before = check_gate("x", asked, file)
+    assert before.cause == "program"
+    assert not re.search("compiled otherwise|the same code", before.message)
+    update_baselines({"x": entry | {"code": ["p"]}}, file)
+    with pytest.raises(FormatError, match="expected code to be dict"):
+        read_baselines(file)
+
+
+def test_the_folder_that_a_program_asks_for_is_told(perfkit, tmp_path):
+    here, there = tmp_path / "a", tmp_path / "another"
+    for each in (here, there):
+        each.mkdir()
+        (each / "n.txt").write_text("10")
+        built(each, GIVEN, "-O1")
+    call = ("--baseline", tmp_path / "b.json")
+    asks = "it asks for the current folder (getcwd)"
+    baseline = tmp_path / "b.json"
+    gates = "".join(f'[gates.{one}]\nwhat = "p:{one}"\narguments = ["n.txt"]\n' for one in ("folder", "file"))
+    for each in (here, there):
+        (each / "g.toml").write_text(gates)
+    told = perfkit("gate", "g.toml", "--update", *call, folder=here).splitlines()
+    assert [asks in line for line in told if "cycles" in line] == [True, False]
+    assert perfkit("gate", "g.toml", *call, folder=here).count("the same run") == 2
+    told = perfkit("gate", "g.toml", *call, folder=there, status=1)
+    assert re.search(rf"FAILED folder: .*the same code, executed more often .*{re.escape(asks)}", told)
+    assert re.search(r"ok +file: .*the same run", told)
+    assert json.loads(baseline.read_text())["baselines"]["folder"]["code"].keys() == {"p"}
+
+
+def test_a_baseline_that_update_refuses_is_not_advised(perfkit, tmp_path):
+    built(tmp_path, PROGRAM, "-O2")
+    told = perfkit("gate", "p", "-f", "clocked", status=1)
+    assert "there is no baseline 'p:clocked'" in told
+    assert "--update would refuse: p:clocked: two recordings of it differ" in told
+    assert "run once with" not in told
+    told = perfkit("gate", "p", "-f", "work", status=1)
+    assert "run once with --update" in told
+    assert "refuse" not in told
+
+
 def test_a_model_a_compiler_and_a_library_that_changed_are_told_from_the_program(tmp_path, monkeypatch):
     (tmp_path / "k.c").write_text(SUM)
     asked, file = Gate("k.c:sum", "f8[500], 500", folder=tmp_path), tmp_path / "b.json"
@@ -246,7 +355,15 @@ def test_a_model_a_compiler_and_a_library_that_changed_are_told_from_the_program
     compiler = cause(cycles=1000.0, trace="other", compiler="gcc 1.0")
     assert compiler.cause == "compiler"
     assert "the compiler changed, from 'gcc 1.0'" in compiler.message
-    assert cause(trace="other", libraries={"libc.so.6": "older"}).cause == "program"  # none is run here
+    given = cause(cycles=1000.0, trace="other", model="older")
+    assert given.cause == "model"
+    assert "the model changed, and so did what the program is given: update" in given.message
+    other = {"kernel.so": "other"}
+    both = cause(cycles=1000.0, trace="other", model="older", code=other)
+    assert "the model changed, and so did the program: update" in both.message
+    # No library is run here.
+    assert cause(trace="other", code=other, libraries={"libc.so.6": "older"}).cause == "program"
+    assert cause(trace="other", libraries={"libc.so.6": "older"}).cause == "input"
     assert cause(trace="other").passed
     monkeypatch.setattr(gating, "__version__", "9.9")
     assert "(perfkit 0.1.0 and 9.9)" in cause(cycles=1000.0).message

@@ -11,7 +11,7 @@ import perfkit as pk
 from perfkit.collectors import Tracer
 from perfkit.collectors.profile import perf
 from perfkit.collectors.profile.hot import HotFunction, is_openmp, profile
-from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target
+from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target, mapped_code
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
@@ -632,6 +632,61 @@ def test_a_run_that_sleeps_is_not_told_that_faster_chains_make_it_twice_as_fast(
     assert (time_calls(program, "work", [sleep]).idle > 0.5) == idle
     answer = pk.why(program, arguments=[sleep])
     assert bool(re.match(r"For \d+% of its time the run does nothing: it sleeps", answer.first)) == idle
+
+
+PIPED = r"""
+#include <stdio.h>
+#include <string.h>
+static char line[1 << 16];
+int main(void) {
+    FILE *from = popen("for i in 1 2 3 4 5; do seq 1 200 | tr '\\n' ' '; echo; sleep 0.2; done", "r");
+    unsigned long s = 0;
+    while (fgets(line, sizeof line, from)) s += strlen(line);
+    printf("%lu\\n", s);
+    return pclose(from) != 0;
+}
+"""
+
+
+def test_a_program_that_waits_for_a_pipe_is_told_so():
+    """It was refused with the few samples that there are of its start, or explained by them."""
+    try:
+        told = pk.why(compiled("piped", PIPED)).first
+    except DataError as error:
+        told = str(error)
+    assert re.search(r"For (9\d|100)% of its (time|[\d.]+ s) .* does nothing: ", told)
+    assert "That is the answer" in told
+    assert not re.search("-f FUNCTION", told)
+
+
+FAMILY = r"""
+#include <stdio.h>
+static char text[256];
+__attribute__((noipa)) long fmt(int n) {
+    long s = 0;
+    for (int i = 0; i < n; i++) s += snprintf(text, sizeof text, "%d %g %s", i, i * 0.37, "hello");
+    return s;
+}
+int main(int few, char **words) {
+    long s = 0;
+    for (int k = 0; k < 100; k++) s += fmt(few > 1 ? 2000 : 0);
+    for (int i = few > 1 ? 199999 : 0; i < 200000; i++) s += printf("%g ", i * 0.37);
+    return s == 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("words", "symbol"), [(("few",), "fmt"), ((), "main")])
+def test_a_relative_of_the_function_that_main_calls_may_be_what_takes_the_time(words, symbol):
+    """The C library's own function behind printf is behind snprintf, too: main was said to call it."""
+    asked = _Inquiry(
+        Target(compiled("family", FAMILY), words), "", "zen4", 2.0, 1000, lambda _: None, Ahead("zen4", print)
+    )
+    asked.spent, asked.crowded = {}, False
+    path = next(each.path for each in mapped_code(Path("/proc/self/maps").read_text()) if "/libc.so" in each.path)
+    hottest = HotFunction("__GI___printf_fp_l", "__GI___printf_fp_l", path, 9, 0.9, 1, 1)
+    assert asked._callers(hottest) == ("printf or snprintf", ["main", "fmt"])
+    assert asked._calling(hottest, None).symbol == symbol
 
 
 MOSTLY = """

@@ -366,6 +366,25 @@ def test_a_stripped_program_finds_its_debug_file_and_no_other(tmp_path):
 
 
 @needed
+@pytest.mark.skipif(shutil.which("strip") is None, reason="needs binutils' strip")
+def test_a_function_of_a_stripped_program_is_not_said_to_be_inlined(tmp_path):
+    path = tmp_path / "bare"
+    shutil.copy(compiled("chain", CHAIN), path)
+    with pytest.raises(DataError, match="the compiler inlined it into its caller") as whole:
+        named("nowhere_at_all", Target(path), None)
+    assert "stripped" not in str(whole.value)
+    subprocess.run(["strip", path], check=True)
+    with pytest.raises(
+        DataError, match="bare was stripped, and has no names of such functions: build it without -s"
+    ) as bare:
+        named("solve", Target(path), None)
+    assert "inlined" not in str(bare.value)
+    # Of a script's interpreter nobody means a function.
+    with pytest.raises(DataError, match="the compiler inlined it into its caller"):
+        named("solve", Target(path, script=tmp_path / "a.py"), None)
+
+
+@needed
 def test_clones_are_found_by_their_parents_name(tmp_path):
     source = '__attribute__((noipa)) void f_part_0(void) __asm__("f.constprop.0");\nvoid f_part_0(void) {}\n'
     path = compiled("clones", source + "int main(void) { f_part_0(); return 0; }\n")

@@ -1,6 +1,7 @@
 """What changed between two simulations: sums are exact, lines are found again, doubts are said."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,11 @@ from perfkit.collectors.kernels import compile_kernel
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import SettingError
+<<<<<<< HEAD
 from perfkit.simulators.gus.diff import Line, _aligned, _lines
+=======
+from perfkit.simulators.gus.diff import Line, Side, _aligned, diff_sides, place_of
+>>>>>>> forms
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +187,31 @@ def test_one_program_with_another_input_is_not_said_to_be_compiled_otherwise(tmp
         found = pk.diff(runs["f", 0], runs[other])
         assert "the code that is compiled otherwise" not in found.summary()
     assert set(pk.diff(runs["f", 0], runs["f", 900]).to_frame()["code"]) == {"same"}
+    only_a = {code: place_of(SimpleNamespace(place_a="a.c:6", place_b="", code=code)) for code in ("same", "text")}
+    assert only_a == {"same": "a.c:6 (not executed in B)", "text": "a.c:6 (gone)"}
+
+
+def _codes(found):
+    """Return what became of each line that both sides have, by its text."""
+    return {row.text.strip(): row.code for row in found.table.itertuples() if row.place_a and row.place_b}
+
+
+def test_a_line_that_is_executed_more_often_is_not_said_to_be_compiled_otherwise(tmp_path):
+    """The loop's header was written anew, its body was not; other flags make something else of the body, too."""
+    runs = []
+    for count, flags in ((1000, "-O1"), (2000, "-O1"), (1000, "-O3 -march=x86-64-v3 -ffast-math")):
+        (tmp_path / "a.c").write_text(REACHED.replace("i < 1000", f"i < {count}"))
+        kernel = compile_kernel(tmp_path / "a.c", "g", flags=flags)
+        runs.append(pk.Gus("zen4").run(kernel.trace(*kernel_arguments("f8[2000], 0"))))
+    body = [_codes(pk.diff(runs[0], other)) for other in runs[1:]]
+    line = "s += x[i] * x[i] + n;"
+    assert [codes[line] for codes in body] == ["same", "operations"]
+    # A line of a baseline that says how often its instructions were executed is not judged.
+    a, b = (Side.of(run) for run in runs[::2])
+    older = replace(a, lines=tuple(each._replace(mix=each.mix.removeprefix("=")) for each in a.lines))
+    found = diff_sides(older, b)
+    assert _codes(found)[line] == "unknown"
+    assert not any(word in found.summary() for word in ("compiled otherwise", "the same code"))
 
 
 def test_one_program_is_as_fast_as_itself_however_many_calls_were_recorded(tmp_path):

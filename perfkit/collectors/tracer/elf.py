@@ -26,7 +26,8 @@ BODIES = ("._omp_fn.", ".omp_outlined", ".omp_task_entry")
 _MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}
 _MACHINE_NAMES = {3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit ARM"}
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
-_SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 2, 4, 11
+_SHT_PROGBITS, _SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 1, 2, 4, 11
+_SHF_ALLOC = 2
 _STT_OBJECT, _STT_FUNC, _STT_FILE = 1, 2, 4
 _STB_LOCAL, _STB_GLOBAL, _STB_GNU_UNIQUE, _SYMBOL_SIZE = 0, 1, 10, 24
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
@@ -129,6 +130,20 @@ class ElfFile:
     def sha256(self) -> str:
         """The file's SHA-256."""
         return hashlib.sha256(self.data).hexdigest()
+
+    @cached_property
+    def code_sha256(self) -> str:
+        """The digest of what runs: code, constants and relocations, whatever stands beside them; "" without sections.
+
+        Two builds of one source in two folders have the same: neither debug information nor the build's number counts.
+        """
+        found = hashlib.sha256()
+        held = False
+        for (name, offset, size), section in zip(self._named_sections(), self._sections, strict=False):
+            if section[1] in (_SHT_PROGBITS, _SHT_RELA) and section[2] & _SHF_ALLOC and name != ".interp":
+                found.update(f"{name} {section[3]} {size} ".encode() + self.data[offset : offset + size])
+                held = True
+        return found.hexdigest() if held else ""
 
     @property
     def compiler(self) -> str:

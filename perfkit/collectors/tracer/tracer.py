@@ -382,6 +382,7 @@ class Tracer:
             extra |= {"system": json.dumps(system)} if system else {}
         if self.pinned:
             extra["libraries"] = json.dumps(_libraries(recording))
+            extra["own_code"] = json.dumps(_own_code(recording))
         left = recording.notes.get("not_followed_calls")
         if self.callees and left:
             warnings.warn(
@@ -432,6 +433,13 @@ def _libraries(recording: Recording) -> dict[str, str]:
     """Return the system's libraries whose code is in a recording, by name, with what tells their versions apart."""
     names = {Path(each.path).name: each.path for each in recording.loaded if is_system(each.path)}
     return {name: ElfFile(path).sha256[:12] for name, path in sorted(names.items()) if Path(path).is_file()}
+
+
+def _own_code(recording: Recording) -> dict[str, str]:
+    """Return the other files whose code is in a recording, by name, with the digest of their code where it is known."""
+    paths = {Path(each.path).name: Path(each.path) for each in recording.loaded if not is_system(each.path)}
+    found = {name: ElfFile(path).code_sha256[:16] for name, path in sorted(paths.items()) if path.is_file()}
+    return {name: digest for name, digest in found.items() if digest}
 
 
 def _script(binary: str | Path) -> Path | None:

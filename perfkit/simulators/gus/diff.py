@@ -54,8 +54,8 @@ HOLDS = 0.05  # speedup, by twice the capacity, from which a resource is said to
 class Line(NamedTuple):
     """A source line (or an instruction) of one run: what it costs, and what it executes.
 
-    ``instructions`` counts executions; ``mix`` stands for which operations they are and how often each is executed (of
-    figures per call: how often each is in the code).
+    ``instructions`` counts executions; ``mix`` stands for which operations the executed code has, each as often as it
+    is in the code. It begins with ``=``; one that does not, of an older baseline, holds how often each was executed.
     """
 
     place: str
@@ -154,8 +154,8 @@ class GusDiff(Tabled):
         One row per source line (or instruction, where the source is not known) that costs half a cycle or more in
         either run, or whose code changed: place_a and place_b (``""`` where that run has no such line), text, cycles_a,
         cycles_b, instructions_a, instructions_b (executed), code: ``"same"``, ``"text"`` (the line was written, or
-        rewritten) or ``"operations"`` (the compiler made something else of it: also where only one of two runs of one
-        source has code of it).
+        rewritten), ``"operations"`` (the compiler made something else of it: also where only one of two runs of one
+        source has code of it) or ``"unknown"`` (an older baseline does not say).
     causes : DataFrame
         One row per cause: cause, cycles_a, cycles_b; each column sums to the cycles.
     resources : DataFrame
@@ -239,7 +239,7 @@ class GusDiff(Tabled):
         work = (frame["instructions_b"] - frame["instructions_a"]) * (1 if change > 0 else -1)
         large = (toward >= least) | (work >= least)
         toward = self._asked(frame).fillna(toward)
-        for kinds in (("text",), ("text", "operations")):
+        for kinds in (("text",), ("text", "operations", "unknown")):
             mine = frame["code"].isin(kinds) & (large | (toward >= least))
             if mine.any():
                 return frame.loc[toward.where(mine, -float("inf")).idxmax()]
@@ -259,7 +259,7 @@ class GusDiff(Tabled):
     def told_change(self) -> str:
         """Say which lines were changed, the one that made most of the difference first; "" where none is known."""
         row = self.changed_line()
-        if row is None or row["code"] == "same":
+        if row is None or row["code"] in ("same", "unknown"):
             return ""
         frame = self.to_frame()
         others = frame[(frame["code"] == "text") & (frame.index != row.name) & self._asked(frame).isna()]
@@ -483,10 +483,13 @@ def _number(calls: int | None) -> str:
     return "an unknown number of calls" if calls is None else counted(calls, "calls")
 
 
-def diff_sides(a: Side, b: Side, results: tuple[GusResult | None, GusResult | None] = (None, None)) -> GusDiff:
+def diff_sides(
+    a: Side, b: Side, results: tuple[GusResult | None, GusResult | None] = (None, None), one_build: bool = False
+) -> GusDiff:
     """Compare two runs of which no more than a `Side` is left, as `diff` does.
 
-    Of a slower one that is at hand it is asked what each line takes that only it has.
+    Of a slower one that is at hand it is asked what each line takes that only it has, unless both are known to have run
+    the same code (`one_build`).
     """
     pd = of_extra("pandas")
 
@@ -494,7 +497,9 @@ def diff_sides(a: Side, b: Side, results: tuple[GusResult | None, GusResult | No
     columns = ["place_a", "place_b", "text", "cycles_a", "cycles_b", "instructions_a", "instructions_b", "code"]
     table = pd.DataFrame(rows, columns=columns)
     traces = [result.trace for result in results if result]
-    if len(traces) == 2 and _of_one_source(*traces):
+    if one_build:
+        table["code"] = "same"
+    elif len(traces) == 2 and _of_one_source(*traces):
         # Of one build another input led elsewhere; of two the compiler made something else of the same lines.
         table["code"] = "same" if _of_one_build(*traces) else table["code"].replace("text", "operations")
     slower = int(b.cycles > a.cycles)
@@ -550,7 +555,7 @@ def said_of(row: Any, change: float | None = None, how: str = "") -> str:
     text = f" ({textwrap.shorten(row.text, 60)})" if row.text else ""
     more = row.instructions_b - row.instructions_a
     executed = f", {more:+,.0f} instructions executed" if round(more) else ""
-    what = {"text": "", "operations": ", compiled otherwise", "same": ", the same code"}[row.code]
+    what = {"operations": ", compiled otherwise", "same": ", the same code"}.get(row.code, "")
     return f"{place_of(row)}{text}: {row.change if change is None else change:+z,.0f} cycles{how}{executed}{what}"
 
 
@@ -655,8 +660,8 @@ def _lines(result: GusResult, calls: int) -> tuple[tuple[Line, ...], tuple[Instr
     for place, text, mine in _by_line(result):
         counts: Counter[str] = Counter()
         for k in mine:
-            counts[code.text[k].partition(" ")[0]] += (runs[k] > 0) if calls else runs[k]
-        mix = f"{zlib.crc32(repr(sorted(counts.items())).encode()):08x}"
+            counts[code.text[k].partition(" ")[0]] += runs[k] > 0
+        mix = f"={zlib.crc32(repr(sorted(counts.items())).encode()):08x}"
         executed = sum(runs[k] for k in mine)
         found.append(Line(place, text, float(cycles[mine].sum()) / each, executed / each if calls else executed, mix))
         listing[place] = [
@@ -711,6 +716,8 @@ def _code(line: Line) -> str:
 
 def _row(a: Line, b: Line) -> tuple[Any, ...]:
     code = "text" if _code(a) != _code(b) else "same" if a.mix == b.mix else "operations"
+    if code == "operations" and a.mix.startswith("=") != b.mix.startswith("="):
+        code = "unknown"
     return a.place, b.place, b.text or a.text, a.cycles, b.cycles, a.instructions, b.instructions, code
 
 
@@ -724,7 +731,8 @@ def place_of(row: Any) -> str:
     """Return where a line is, a row of `GusDiff.to_frame`: in both runs where that differs."""
     if row.place_a and row.place_b and row.place_a != row.place_b:
         return f"{row.place_a} -> {row.place_b}"
-    return row.place_b or f"{row.place_a} ({'gone' if row.code == 'text' else 'no code in B'})"
+    gone = {"text": "gone", "same": "not executed in B"}.get(row.code, "no code in B")
+    return row.place_b or f"{row.place_a} ({gone})"
 
 
 def _largest(changes: Iterable[tuple[str, float]], count: int = 4) -> str:
