@@ -10,11 +10,7 @@ from perfkit.collectors.kernels import compile_kernel
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import SettingError
-<<<<<<< HEAD
-from perfkit.simulators.gus.diff import Line, _aligned, _lines
-=======
-from perfkit.simulators.gus.diff import Line, Side, _aligned, diff_sides, place_of
->>>>>>> forms
+from perfkit.simulators.gus.diff import Line, Side, _aligned, _lines, diff_sides, place_of
 
 
 @pytest.fixture(scope="module")
