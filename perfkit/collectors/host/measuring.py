@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.cycle_clock import judge, link_cycles
-from perfkit.collectors.tracer.copied import load_mode
+from perfkit.collectors.tracer.copied import functions_before, load_mode
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, SettingError, UnavailableError
 from perfkit.workers.started import module_path
@@ -151,6 +151,7 @@ def _whose_turn(specification: dict[str, Any]) -> str:
 def started(spec: dict[str, Any]) -> tuple[ctypes.CDLL, NDArray[np.int64], int]:
     """Load the timer into this process and pin it; return it, pairs for `link_cycles`, and the link (0: unknown)."""
     timer = ctypes.CDLL(spec["timer"])
+    functions_before()  # once, and not in each process that is forked
     if timer.perfkit_pin(spec["processor"]):
         raise SystemExit(f"cannot run on processor {spec['processor']}")
     pairs = np.zeros((100, 2), dtype=np.int64)

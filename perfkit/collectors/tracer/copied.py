@@ -9,15 +9,20 @@ change it in part, the rest is not what it would be.
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.elf import ElfFile, elf_as_it_is
 from perfkit.errors import FormatError
 
 _RW = 3
+_OF_ALL = re.compile(
+    r"(ld-linux.*|lib(c|m|dl|rt|util|pthread|python[\d.]+\w*))\.so"
+)  # loaded for all files of a process
 
 
 class _LinkMap(ctypes.Structure):
@@ -48,8 +53,15 @@ def load_mode(library: ElfFile) -> int:
     The dynamic linker prefers what the process had before, as it would be Python's and the C library's: `index` and
     `step` are names of functions of theirs.
     """
-    before = ctypes.CDLL(None)
-    return ctypes.DEFAULT_MODE | (os.RTLD_DEEPBIND if any(hasattr(before, name) for name in library.functions) else 0)
+    return ctypes.DEFAULT_MODE | (os.RTLD_DEEPBIND if library.exported_functions & functions_before() else 0)
+
+
+@lru_cache(maxsize=1)
+def functions_before() -> frozenset[str]:
+    """Return the names of the functions that a library's calls may lead to: of Python, and of the C library."""
+    files = [each.name.decode(errors="surrogateescape") for each in _loaded()]
+    files = ["/proc/self/exe", *(name for name in files if _OF_ALL.match(Path(name).name))]
+    return frozenset().union(*(elf_as_it_is(name).exported_functions for name in files))
 
 
 def held_before(program: ElfFile) -> Standing:

@@ -28,7 +28,7 @@ _MACHINE_NAMES = {3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 1, 2, 4, 11
 _SHF_ALLOC = 2
-_STT_OBJECT, _STT_FUNC, _STT_FILE = 1, 2, 4
+_STT_OBJECT, _STT_FUNC, _STT_FILE, _STT_GNU_IFUNC = 1, 2, 4, 10
 _STB_LOCAL, _STB_GLOBAL, _STB_GNU_UNIQUE, _SYMBOL_SIZE = 0, 1, 10, 24
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
 _DT_NEEDED, _DT_RPATH, _DT_RUNPATH = 1, 15, 29
@@ -225,6 +225,17 @@ class ElfFile:
         if not any(name.encode() + b"\0" in self.data for name in names):
             return {}
         return {symbol.name: symbol for symbol in self._dynamic_variables() if symbol.name in names and symbol.address}
+
+    @cached_property
+    def exported_functions(self) -> frozenset[str]:
+        """Names of the functions that other files may call, those of older versions as well."""
+        dynamic = [section for section in self._sections if section[1] == _SHT_DYNSYM]
+        return frozenset(
+            symbol.name
+            for section in dynamic
+            for kind in (_STT_FUNC, _STT_GNU_IFUNC)
+            for symbol, _ in self._symbols(section, kind)
+        )
 
     def _dynamic_variables(self) -> Iterator[Symbol]:
         dynamic = (section for section in self._sections if section[1] == _SHT_DYNSYM)
