@@ -111,6 +111,18 @@ def test_dragged_and_typed_boundaries_are_the_same_thing(view):
     assert list(view._handles.x) == list(view.boundaries)
 
 
+def test_many_boundaries_are_shown_in_fewer_digits_and_stay_what_they_are(view):
+    """A field that a narrow page cut: seven boundaries of six digits. One that is added moves none of the others."""
+    target = view.frame[view.target]
+    many = tuple(float(x) for x in np.linspace(target.quantile(0.1), target.quantile(0.9), 7) + 0.123456)
+    view.boundaries = many
+    shown = view._typed.value
+    assert len(shown) <= 44
+    assert len(shown.split(", ")) == 7
+    view._typed.value = shown.rpartition(", ")[0]
+    assert view.boundaries == many[:6]
+
+
 def test_faults_are_said_and_leave_the_view_as_it_was(view):
     before = view.boundaries
     view._typed.value = "15, lots"

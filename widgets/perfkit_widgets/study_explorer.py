@@ -29,6 +29,7 @@ _ACROSS = 330  # pixels of the narrowest picture's axis
 _LEAST = 64  # pixels of a name: of shorter ones, those of two kernels look alike
 _DECADES = 50
 _LISTED = 24
+_FIELD = 44  # letters of boundaries that a narrow page has room for
 _LABEL, _LETTER = 120, 8  # pixels of a field's name and of a letter in it
 _MOST_ROWS = 9  # of a list of values that is shown whole: a longer one scrolls, by more than a line
 
@@ -193,6 +194,7 @@ class StudyExplorer(Explorer):
         )
 
     def _boundary_row(self) -> Any:
+        self._shown: dict[str, float] = {}
         self._typed = widgets.Text(
             description="Boundaries", continuous_update=False, layout={"flex": "1 1 200px"},
             tooltip="Numbers with commas between them; Enter applies them",
@@ -279,7 +281,9 @@ class StudyExplorer(Explorer):
         if self._busy:
             return
         try:
-            wanted = tuple(sorted({float(part) for part in str(change["new"]).split(",") if part.strip()}))
+            parts = [part.strip() for part in str(change["new"]).split(",") if part.strip()]
+            # What is shown in fewer digits, and left as it is, stays what it is.
+            wanted = tuple(sorted({float(self._shown.get(part, part)) for part in parts}))
         except ValueError:
             self._say(f"Boundaries are numbers with commas between them, not {change['new']!r}.")
             return
@@ -340,7 +344,9 @@ class StudyExplorer(Explorer):
             if len(at):
                 self._handles.x, self._handles.y = at, np.full(len(at), top * 0.9)
         self._busy = True
-        self._typed.value = ", ".join(f"{value:.6g}" for value in at)
+        texts = [", ".join(f"{value:.{digits}g}" for value in at) for digits in (6, 4, 3)]
+        self._typed.value = next((text for text in texts if len(text) <= _FIELD), texts[-1])
+        self._shown = dict(zip(self._typed.value.split(", "), at.tolist(), strict=False))
         # As wide as its numbers, beside its name; the button goes below it where there is no room for both.
         self._typed.layout.flex = f"1 1 {_LABEL + _LETTER * len(self._typed.value)}px"
         self._busy = False
