@@ -165,6 +165,44 @@ def test_a_side_that_flushes_subnormal_numbers_does_not_have_the_other_do_so(tmp
     assert found == [pytest.approx(1.0, abs=0.1), pytest.approx(-0.5, abs=0.05)]
 
 
+@pytest.mark.measures
+@pytest.mark.parametrize("swapped", [False, True])
+def test_kernels_that_share_something_of_the_process_get_no_verdict(swapped, tmp_path):
+    """B sets what A reads as well: both take 4,000 links in one process, where A alone takes 2,000."""
+    sides = []
+    for name, setting in (
+        ("a", ""),
+        ("b", '__attribute__((constructor)) static void set(void) { setenv("OF_B", "1", 1); }'),
+    ):
+        path = tmp_path / f"{name}.c"
+        path.write_text(f"""#include <stdlib.h>
+            {setting}
+            void f(void) {{
+                long n = getenv("OF_B") ? 4000 : 2000;
+                for (long i = 0; i < n; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+            }}""")
+        sides.append(compile_kernel(path, "f", flags="-O1"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        found = compare(*(sides[::-1] if swapped else sides), processes=10, rounds=10)
+        alike = compare(sides[0], sides[0], processes=10, rounds=10)
+    assert found.verdict == "undecided"
+    assert found.summary().startswith("Do not rely on this")
+    assert "a took" in found.summary().splitlines()[0]
+    assert found.before[swapped] == pytest.approx(2, rel=0.05)
+    assert found.before[not swapped] == pytest.approx(1, rel=0.05)
+    assert "Do not rely" not in alike.summary()
+
+
+def test_a_verdict_of_few_processes_says_what_is_so():
+    """Six that agree on a difference far from none are enough; where they vary by as much, that is the reason."""
+    assert comparison([0.0005, 0.0006, 0.0005, 0.0007, 0.0006, 0.0005]).verdict == "faster"
+    near = comparison([1.03, 1.20, 1.08, 1.11, 1.16, 1.05])
+    assert near.interval[0] > 0
+    assert near.verdict == "undecided"
+    assert "takes longer than old in all 6 processes, which are too few" in near.summary()
+
+
 def test_different_libraries_of_one_name_are_refused(tmp_path):
     kernels = []
     for turns in (1, 2):
@@ -493,7 +531,7 @@ def test_mistakes_are_told(monkeypatch):
         compare(compile_kernel("void f(void) { __builtin_trap(); }"), kernel)
     ticks = samples(np.full(24, 1000.0), np.zeros(24, bool))
     ticks[:, 0] *= 2  # the clock rate changed in every sample
-    wild = {"pairs": np.tile([1000, 3000], (100, 1)), "ticks": ticks.reshape(-1, 2, 7), "calls": np.array(1)}
+    wild = {"pairs": np.tile([1000, 3000], (100, 1)), "ticks": ticks.reshape(-1, 2, 7), "calls": np.array([1, 1])}
     wild |= {
         "step": np.array(1),
         "fences": ticks[:4],
@@ -501,6 +539,8 @@ def test_mistakes_are_told(monkeypatch):
         "alone": ticks[:0],
         "alone_process": np.zeros(0, int),
     }
+    for first in ("first_0", "first_1"):
+        wild |= {first: ticks[:0].reshape(-1, 2, 7), f"{first}_process": np.zeros(0, int)}
     monkeypatch.setattr(module, "in_measuring_process", lambda *_: wild | {"process": np.arange(12)})
     with pytest.raises(UnavailableError, match="only 0 of 30 processes had 5 steady rounds"):
         compare(kernel, kernel)

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     from perfkit.collectors.kernels import Kernel
 
+_FIRST = 3  # rounds of the kernel that is loaded first, before the other one is
+_FEW_FIRST = 2  # processes that have to tell what those took
 _TRIAL = 15  # rounds that say how many calls make one sample
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
 _PROCESSES = 6  # that must give a figure
@@ -191,6 +193,7 @@ def compare(
         grain=grain,
         asked=processes,
         disturbed=longer is not None,
+        before=_before(found, link, table, fence if apart else 0.0) if longer is None else None,
     )
     if not quiet:
         warnings.warn(_BUSY.format(result.busy_share), PerfkitWarning, stacklevel=2)
@@ -201,6 +204,32 @@ def compare(
         if size <= _NO_WORK and cycles < _NO_TIME:
             warnings.warn(_EMPTY.format(name, _NO_WORK, cycles), PerfkitWarning, stacklevel=2)
     return result
+
+
+def _before(
+    found: dict[str, NDArray[Any]], link: int, table: "pd.DataFrame", fence: float
+) -> tuple[float, float] | None:
+    """Return how many times as long a and b took once the other was loaded and called in their process, than before.
+
+    Each within the processes in which it was loaded first: the least change of all of them; 1 where they do not agree.
+    None where too few processes tell.
+    """
+    ratios = []
+    for k, name in enumerate(("cycles_a", "cycles_b")):
+        judged = judge(found[f"first_{k}"].reshape(-1, 7), link)
+        process = np.repeat(found[f"first_{k}_process"], 2)
+        cycles = np.where(judged.quiet | judged.busy, judged.cycles, np.nan) / found["calls"][k] - fence
+        beside = table.set_index("process")[name]
+        each = [
+            float(beside[number] / max(float(np.nanmedian(cycles[process == number])), 1.0))
+            for number in np.unique(process)
+            if number in beside.index and np.isfinite(cycles[process == number]).any()
+        ]
+        if len(each) < _FEW_FIRST:
+            return None
+        # What all processes agree on: of two states that come and go, nothing.
+        ratios.append(float(min(each)) if min(each) > 1 else float(max(each)) if max(each) < 1 else 1.0)
+    return ratios[0], ratios[1]
 
 
 def _grain(step: float, ticks: NDArray[np.int64]) -> float:
@@ -389,8 +418,9 @@ def _measure(argument: str) -> None:
     """Be the measuring process: start one process after another that loads both kernels and samples them in turns."""
     spec = json.loads(argument)
     timer, pairs, link = started(spec)
-    parts: dict[str, list[NDArray[np.int64]]] = {"ticks": [], "alone": []}
-    numbers: dict[str, list[NDArray[np.int64]]] = {"ticks": [], "alone": []}
+    of = ("ticks", "alone", "first_0", "first_1")
+    parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in of}
+    numbers: dict[str, list[NDArray[np.int64]]] = {name: [] for name in of}
     timer.perfkit_step.restype = ctypes.c_double
     fenced = fenced_calls(timer)
     spec["calls"] = None
@@ -399,16 +429,16 @@ def _measure(argument: str) -> None:
             timer, number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy"
         )
         spec["calls"] = found[0, :, 0].tolist()
-        alone = int(found[0, 0, 1])
-        for name, rows in (("alone", found[1 : 1 + alone]), ("ticks", found[1 + alone :])):
-            parts[name].append(rows)
-            numbers[name].append(np.full(len(rows), number))
-    none = {"ticks": np.zeros((0, 2, 7), dtype=np.int64), "process": np.zeros(0, dtype=np.int64)}
+        alone, first, side = found[0, 0, 1:4].tolist()
+        ends = [1, 1 + alone, 1 + alone + first, len(found)]
+        for name, begin, end in zip(("alone", f"first_{side}", "ticks"), ends, ends[1:], strict=False):
+            parts[name].append(found[begin:end])
+            numbers[name].append(np.full(end - begin, number))
+    none, no_number = np.zeros((0, 2, 7), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    arrays: dict[str, Any] = {name: np.concatenate([none, *parts[name]]) for name in of} | fenced
+    arrays |= {f"{name}_process".removeprefix("ticks_"): np.concatenate([no_number, *numbers[name]]) for name in of}
     np.savez(
-        spec["output"], pairs=pairs, calls=spec["calls"] or [1, 1], step=timer.perfkit_step(), **fenced,
-        ticks=np.concatenate([none["ticks"], *parts["ticks"]]), alone=np.concatenate([none["ticks"], *parts["alone"]]),
-        process=np.concatenate([none["process"], *numbers["ticks"]]),
-        alone_process=np.concatenate([none["process"], *numbers["alone"]]),
+        spec["output"], pairs=pairs, calls=spec["calls"] or [1, 1], step=timer.perfkit_step(), **arrays,
     )  # fmt: skip
 
 
@@ -424,16 +454,21 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     # Half of the processes swap the kernels in everything: order of loading, of setting up, addresses.
     swap = -1 if random.random() < 0.5 else 1
     plain = timer.perfkit_control()
-    sides, control = [], np.zeros(2, dtype=np.uint32)
+    sides: list[Callee] = []
+    control = np.full(2, plain, dtype=np.uint32)
+    labels = np.array([1, 2][::swap], dtype=np.uint8)
+    turn = np.memmap(spec["turn"], dtype=np.uint8, mode="r+", shape=(1,))
+    first = np.zeros((0, 2, 7), dtype=np.int64)
     for k, side in enumerate(spec["sides"][::swap]):  # with their arrays at the same places of their pages
         sides.append(
             loaded(side["library"], side["function"], side["setup"], spec["arguments"], [spec["seed"], number, 1])
         )
         control[k] = timer.perfkit_control()
         timer.perfkit_set_control(plain)
-
-    labels = np.array([1, 2][::swap], dtype=np.uint8)
-    turn = np.memmap(spec["turn"], dtype=np.uint8, mode="r+", shape=(1,))
+        if not k and spec["calls"] is not None:  # before the other one is there
+            alike = (np.repeat(labels[:1], 2), turn, np.repeat(control[:1], 2))
+            calls = [spec["calls"][::swap][0]] * 2
+            first = _rounds(timer, sides * 2, random, calls, _FIRST, spec["apart"], alike)
 
     def sampler(calls: list[int], rounds: int, apart: bool = spec["apart"]) -> NDArray[np.int64]:
         return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn, control))[:, ::swap]
@@ -451,8 +486,8 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     alone = sampler(spec["calls"], ALONE, apart=True) if max(spec["calls"]) > 1 and not spec["apart"] else found[:0]
     numbers = np.zeros((1, 2, 7), dtype=np.int64)
     numbers[0, :, 0] = spec["calls"]
-    numbers[0, 0, 1] = len(alone)
-    return np.concatenate([numbers, alone, found])
+    numbers[0, 0, 1:4] = len(alone), len(first), int(swap < 0)
+    return np.concatenate([numbers, alone, first, found])
 
 
 def _rounds(

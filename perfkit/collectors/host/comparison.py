@@ -19,6 +19,8 @@ Verdict = Literal["slower", "faster", "same", "undecided"]
 
 
 _TIMES = 9.0  # a change of which a factor says more than its percent
+_SHARED = 0.1  # logarithm of the change of a kernel's time that the other one brings, from which nothing is relied on
+_FAR = 4.0  # standard deviations from no effect at which few processes that agree are enough
 _SURE_OF_MEANS, _TAIL = 5, 0.02  # processes, and what else the mean has to say, from which that is said
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
 
@@ -63,6 +65,9 @@ class KernelComparison(Tabled):
     disturbed
         Whether one kernel takes so much longer that something interrupts nearly every sample of it, and not of the
         other: `table` holds its lowest round of each process then, and `interval` is the range of the processes.
+    before
+        How many times as long a and b took once the other was loaded and called in their process, as before: the least
+        change of all processes, 1 where they do not agree. None where that is not known.
 
     Examples
     --------
@@ -86,6 +91,7 @@ class KernelComparison(Tabled):
     grain: float = 0.0
     asked: int = 0
     disturbed: bool = False
+    before: tuple[float, float] | None = None
 
     _rows: ClassVar[str] = "table"
 
@@ -132,9 +138,12 @@ class KernelComparison(Tabled):
 
         "same" if all of it lies within ±`least`; else "slower" or "faster" if zero lies outside; else "undecided": the
         difference may be zero, or as large as the interval says. Where the ratio differs much between processes, these
-        come in few states rather than around one mean; then most of them have to agree as well (sign test).
+        come in few states rather than around one mean; then most of them have to agree as well (sign test). Where one
+        kernel's time changed when the other came into its process (`before`), it is undecided.
         """
         low, high = self.interval
+        if self._shares() is not None:
+            return "undecided"
         if -self.least <= low and high <= self.least:
             return "same"
         if low <= 0 <= high or (self.spread > _SPREAD and not self._most_agree()):
@@ -151,7 +160,10 @@ class KernelComparison(Tabled):
 
         same_side = int(((self.table["ratio"] > 1) == (self.effect > 0)).sum())
         sure = binomtest(same_side, len(self.table)).pvalue <= 1 - self.confidence
-        return bool(sure) and 2 * same_side > len(self.table)
+        logs = np.log(self.table["ratio"])
+        # Few processes that all agree, far from no effect: no two states lie on either side of it.
+        far = same_side == len(logs) and abs(logs.mean()) > _FAR * logs.std(ddof=1)
+        return bool(far or sure) and 2 * same_side > len(self.table)
 
     @property
     def busy_share(self) -> float:
@@ -183,6 +195,7 @@ class KernelComparison(Tabled):
             "processes": len(self.table),
             "rounds": int(self.table["rounds"].sum()),
             "effect_on_means": self._of_means,
+            "before": None if self.before is None else list(self.before),
             "busy_share": self.busy_share,
             "apart": self.apart,
             "cycles_apart": None if self.alone is None else list(self.alone),
@@ -201,9 +214,11 @@ class KernelComparison(Tabled):
             else f"{b} is slower than {a}: it takes {1 + self.effect:,.0f} times as long",
             "faster": f"{b} is faster than {a}: it takes {-self.effect:.2%} fewer cycles",
             "same": f"{b} and {a} take the same time, within {self.least:.1%}",
-            "undecided": f"no difference between {b} and {a} was found, but one is not excluded either"
+            "undecided": f"no verdict on {b} and {a}"
+            if self._shares() is not None
+            else f"no difference between {b} and {a} was found, but one is not excluded either"
             if low <= 0 <= high
-            else f"no verdict: {b} takes longer than {a} in some processes, and less in others",
+            else self._too_few,
         }[self.verdict]
         beside = f"{self.busy_share:.0%} of the steady rounds ran beside a busy thread"
         beside += " and do not count" if self.quiet else ""
@@ -224,6 +239,8 @@ class KernelComparison(Tabled):
                 f"Something interrupts nearly every call of {longer}, which is long: its figure is the lowest of "
                 "each process, and the interval is the range of the processes."
             )
+        if (told := self._shares()) is not None:
+            lines.insert(0, told)
         if any(self.called):
             same = self.called[0] == self.called[1]
             each = self.called[0] if same else f"{self.called[0]} of {a}, {self.called[1]} of {b}"
@@ -266,6 +283,32 @@ class KernelComparison(Tabled):
         half = t.ppf(0.9995, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
         off = abs(logs.mean() - np.log1p(self.effect))
         return float(np.expm1(logs.mean())) if off > max(half, _TAIL) else None
+
+    def _shares(self) -> str | None:
+        """Say that a kernel's time changed when the other came into its process; None where neither's did."""
+        far = [k for k, ratio in enumerate(self.before or ()) if abs(np.log(ratio)) > _SHARED]
+        if self.before is None or not far:
+            return None
+        each = [f"{self.names[k]} took {self.before[k]:.2f} times as long then as before" for k in far]
+        return (
+            "Do not rely on this: in processes into which the other kernel was loaded later, "
+            f"{', and '.join(each)}. The two share something of the process (threads that were started, the locale, "
+            "settings of the C library or the processor, a library, a file), or their time drifts. Time each in a "
+            "program of its own."
+        )
+
+    @property
+    def _too_few(self) -> str:
+        """Say why an interval without zero in it is no verdict: processes of several kinds."""
+        a, b = self.names
+        longer = int((self.table["ratio"] > 1).sum())
+        if 0 < longer < len(self.table):
+            return f"no verdict: {b} takes longer than {a} in some processes, and less in others"
+        how = "longer" if longer else "less"
+        return (
+            f"no verdict: {b} takes {how} than {a} in all {len(self.table)} processes, which are too few where the "
+            "effect varies so (more: --processes)"
+        )
 
     @property
     def _overlaps(self) -> bool:

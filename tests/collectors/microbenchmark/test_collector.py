@@ -69,7 +69,7 @@ def test_static_columns_of_gcc_and_clang():
     study = Study(kernel, {"N": [1024]}, compilers=compilers, flags=[""], memory="64 KiB", policy=QUICK,
                   static=["mix", "mca", "vectorization"])  # fmt: skip
     table = Microbenchmark().collect(study).table.set_index(["compiler", "flags"])
-    assert table["message"].tolist() == ["", "", ""]
+    assert all(not told or told.startswith(("it never settled", "half of its windows")) for told in table["message"])
     assert table["vectorized_loops"].tolist() == [1, 1, 0]
     assert table.loc[("gcc", "-O3 -mavx2"), "vectorized_bytes"] == 32
     assert table.loc[("clang", "-O3 -mavx2"), "vectorized_width"] == 8

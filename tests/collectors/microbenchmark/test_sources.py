@@ -16,11 +16,14 @@ from perfkit.errors import SettingError
 from perfkit.study.study import Study, split_compiler
 
 QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}
-NOTES = ("a window is shorter than", "interrupts meet each of so long windows")
+NOTES = (
+    "a window is shorter than", "interrupts meet each of so long windows", "it never settled",
+    "half of its windows take",
+)  # fmt: skip
 
 
 def collected(study, **settings):
-    """Return the table of a study of which nothing is told, unless that its windows are short or long."""
+    """Return the table of a study of which nothing is told, unless that its windows are short or long, or vary."""
     table = Microbenchmark(jobs=1, **settings).collect(study).table
     assert [told for told in table["message"] if told and not told.startswith(NOTES)] == []
     return table
@@ -364,7 +367,7 @@ def test_a_region_that_the_compiler_removed_is_noticed_and_one_that_is_empty_is_
     table = Microbenchmark(jobs=1).collect(Study(some, {"N": [1, 2]}, policy=QUICK)).table
     assert table["status"].tolist() == ["ok", "ok"]
     assert "empty for these dimensions" in table["message"].iloc[0]
-    assert table["message"].iloc[1] == ""
+    assert "empty for" not in table["message"].iloc[1]
 
 
 @pytest.mark.measures
@@ -381,7 +384,8 @@ def test_a_loop_that_the_compiler_worked_out_is_told():
     worked_out = table["message"].str.contains("worked out the region's loop beforehand: only constants are left")
     assert worked_out.tolist() == [True, True, False, False]
     one_line = "PK_REGION { long x = 5; PK_KEEP(x); }"
-    assert Microbenchmark(jobs=1).collect(Study(one_line, policy=QUICK)).table["message"].tolist() == [""]
+    (message,) = Microbenchmark(jobs=1).collect(Study(one_line, policy=QUICK)).table["message"]
+    assert not message or message.startswith(NOTES)
 
 
 @pytest.mark.measures

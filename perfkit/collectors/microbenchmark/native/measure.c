@@ -342,7 +342,7 @@ static double cycles_of(const windows_of *all, double grain) {
    next, which the 10th percentile leaves out. What lies within the counter's steps is none. */
 static double varies(windows_of *quiet, double grain) {
     static double ticks[LARGEST];
-    if (quiet->n < 10) return 0;
+    if (quiet->n < 20) return 0; /* of fewer the 10th percentile is the fastest or two */
     memcpy(ticks, quiet->tsc, (size_t)quiet->n * sizeof *ticks);
     double low = about_tenth(ticks, quiet->n, grain), middle = ticks[quiet->n / 2]; /* sorted by now */
     return low > 0 && middle - low > grain ? middle / low - 1 : 0;
