@@ -315,9 +315,9 @@ _INTERRUPTED = (
     "interrupts meet each of so long windows and count as their time: they, and short waits for the processor, took up "
     "to {:.2%}, by which the interval reaches further down"
 )
-_MUCH = 2.0  # tolerances by which half of the quiet windows take longer, from which it is said
+_MUCH = 2.0  # tolerances by which the quiet windows take longer on average, from which it is said
 _VARIES = (
-    "half of its windows take over {:.1%} longer than the figure, which is that of the fastest tenth: work that "
+    "its windows take {:.1%} longer on average than the figure, which is that of the fastest tenth: work that "
     "differs from one execution to the next has no one figure; make what decides it a dimension"
 )
 _VAGUE = (

@@ -129,7 +129,7 @@ class Experiment:
     lost : float
         The share of the time that interrupts took, where windows are so long that some meet each.
     varies : float
-        By how much longer than the figure half of the quiet windows took, relative, in every run.
+        By how much longer than the figure the quiet windows took on average, relative, in every run.
     """
 
     steps: int

@@ -9,7 +9,7 @@
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
-              "varies share" (by how much longer than the figure half of the quiet windows took, in every run),
+              "varies share" (by how much longer than the figure the quiet windows took on average, in every run),
               "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
               region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
@@ -338,14 +338,15 @@ static double cycles_of(const windows_of *all, double grain) {
     for (int i = from; i < to; i++) sum += sorted[i].cycles;
     return sum / (to - from);
 }
-/* By how much longer than the figure half of the quiet windows take, relative: of work that differs from one execution to the
-   next, which the 10th percentile leaves out. What lies within the counter's steps is none. */
+/* By how much longer than the figure the quiet windows take on average, relative: of work that differs from one execution to
+   the next, of which the 10th percentile is the fast kind. What lies within the counter's steps is none. */
 static double varies(windows_of *quiet, double grain) {
     static double ticks[LARGEST];
+    double sum = 0;
     if (quiet->n < 20) return 0; /* of fewer the 10th percentile is the fastest or two */
-    memcpy(ticks, quiet->tsc, (size_t)quiet->n * sizeof *ticks);
-    double low = about_tenth(ticks, quiet->n, grain), middle = ticks[quiet->n / 2]; /* sorted by now */
-    return low > 0 && middle - low > grain ? middle / low - 1 : 0;
+    for (int i = 0; i < quiet->n; i++) ticks[i] = quiet->tsc[i], sum += quiet->tsc[i];
+    double low = about_tenth(ticks, quiet->n, grain), mean = sum / quiet->n;
+    return low > 0 && mean - low > grain ? mean / low - 1 : 0;
 }
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
@@ -376,7 +377,9 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
             *fault = program_window_of(what->program, what->counter, &one);
         } else {
             pk->reports = pk->kept;
-            once(what->run, what->own_flush, pk, what->warmup, what->cold, what->counter, &one);
+            /* One more before every other: executions that take turns are not met by their turn. */
+            int more = !what->cold && tried % 2 && last->ns * (double)pk->steps < 2e6;
+            once(what->run, what->own_flush, pk, what->warmup + more, what->cold, what->counter, &one);
         }
         if (one.mixed) *fault = "PK_BEGIN and PK_END of several threads lie among each other, and all threads share one pair of marks: put them "
                                 "around the parallel part";
