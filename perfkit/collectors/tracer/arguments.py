@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.collectors.tracer.lines import parameter_kinds
+from perfkit.collectors.tracer.lines import LONG_DOUBLE, parameter_kinds
 from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def _fitted(what: str, kind: str, value: Any) -> list[Any]:
     told = describe_argument(value)
     if not kind:
         return told
+    if kind == LONG_DOUBLE:
+        raise SettingError(f"{what} is a long double, which cannot be passed to a kernel: take a double and convert it")
     array = isinstance(value, np.ndarray)
     if kind.startswith("*"):
         if array and not _points_to(np.dtype(kind[1:]), value.dtype):

@@ -205,6 +205,7 @@ def parameter_kinds(path: Path, function: str) -> tuple[tuple[str, str], ...] | 
     return None
 
 
+LONG_DOUBLE = "f16"  # of `parameter_kinds`: by value it lies on the stack, where nothing is put
 _LANGUAGES_C = (0x01, 0x02, 0x0C, 0x1D, 0x2C)  # DW_LANG_C89, _C, _C99, _C11, _C17
 _ENCODINGS = {2: "u", 4: "f", 5: "i", 6: "i", 7: "u", 8: "u"}  # DW_ATE_*: boolean, float, signed, char, unsigned
 _BEHIND = ("DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type", "DW_TAG_typedef")
@@ -225,6 +226,8 @@ def _kind(die: Any) -> str:
         elif die.tag == "DW_TAG_base_type":
             size = die.attributes["DW_AT_byte_size"].value
             kind = _ENCODINGS.get(die.attributes["DW_AT_encoding"].value, "")
+            if kind == "f" and size > 8 and not star:
+                return LONG_DOUBLE
             return f"{star}{kind}{size}" if kind and size in (1, 2, 4, 8) else ""
         elif die.tag not in _BEHIND:
             return ""
