@@ -841,7 +841,7 @@ def test_threads_of_a_program_share_one_pair_of_marks(join, works):
     )
     (message,), table = messages(kernel + " return 0; }", threads=[2], flags=["-O1"])
     if works:  # one after the other: the sum of both
-        assert not message
+        assert "share one" not in message
         assert table["cycles"].iloc[0] > 1.5e6
     else:
         assert "of which all threads share one" in message
@@ -862,11 +862,11 @@ def test_one_execution_reports_a_name_once():
     for body in ('PK_REPORT("moved", 5); PK_REPORT("moved", 5);', 'PK_REPORT("moved", step < 1e9 ? 5 : 6);'):
         for steps in (None, 1, 40):
             (message,), table = messages("PK_REGION { " + body + " }", steps=steps)
-            assert (message, table["moved"].tolist()) == ("", [5]), (body, steps)
+            assert ("PK_REPORT" in message, table["moved"].tolist()) == (False, [5]), (body, steps, message)
     (message,), table = messages(
         'PK_REGION { PK_REPORT("turn", step); }', steps=3
     )  # executions differ: the last counts
-    assert (message, table["turn"].tolist()) == ("", [2])
+    assert ("PK_REPORT" in message, table["turn"].tolist()) == (False, [2]), message
 
 
 @pytest.mark.parametrize("steps", [1, 3, 1000])
