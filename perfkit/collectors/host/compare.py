@@ -40,7 +40,7 @@ from perfkit.collectors.host.measuring import (
 )
 from perfkit.collectors.host.true_cycles import ALONE
 from perfkit.collectors.tracer.demangle import named_as
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
 
 if TYPE_CHECKING:
@@ -197,10 +197,10 @@ def compare(
     )
     if not quiet:
         warnings.warn(_BUSY.format(result.busy_share), PerfkitWarning, stacklevel=2)
-    if any(name.startswith(_STARTS) for kernel in (a, b) for name in ElfFile(kernel.path).imports.values()):
+    if any(name.startswith(_STARTS) for kernel in (a, b) for name in elf_as_it_is(kernel.path).imports.values()):
         warnings.warn(_ONE_PROCESSOR, PerfkitWarning, stacklevel=2)
     for kernel, cycles, name in zip((a, b), result.cycles, result.names, strict=True):
-        size = ElfFile(kernel.path).function(kernel.function).size
+        size = elf_as_it_is(kernel.path).function(kernel.function).size
         if size <= _NO_WORK and cycles < _NO_TIME:
             warnings.warn(_EMPTY.format(name, _NO_WORK, cycles), PerfkitWarning, stacklevel=2)
     return result
@@ -351,16 +351,16 @@ def _check(a: "Kernel", b: "Kernel", processes: int, rounds: int, confidence: fl
         raise SettingError(f"rounds must be {2 * _FEWEST} or more, found {rounds}")
     if not 0.5 <= confidence < 1:
         raise SettingError(f"confidence must lie between 0.5 and 1, found {confidence}")
-    _check_libraries(a, b)
     if not 0 <= least < 1:
         raise SettingError(f"least must lie between 0 and 1, found {least}")
+    _check_libraries(a, b)
 
 
 def _check_libraries(a: "Kernel", b: "Kernel") -> None:
     """Refuse two kernels that ask for different libraries of one name: a process loads the first of them only."""
     found = []
     for kernel in (a, b):
-        elf = ElfFile(kernel.path)
+        elf = elf_as_it_is(kernel.path)
         places = [Path(folder, name) for name in elf.needed for folder in elf.run_paths]
         found.append({place.name: place for place in reversed(places) if place.is_file()})
     for name in sorted(found[0].keys() & found[1].keys()):
@@ -377,7 +377,7 @@ def _side(kernel: "Kernel", copy: Path) -> dict[str, Any]:
 
     In the copy no variable is one of both libraries (`ElfFile.without_unique`).
     """
-    copy.write_bytes(ElfFile(kernel.path).without_unique())
+    copy.write_bytes(elf_as_it_is(kernel.path).without_unique())
     return {"library": str(copy), "function": kernel.function, "setup": kernel.has_setup}
 
 
@@ -443,10 +443,11 @@ def _measure(argument: str) -> None:
 
 
 def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
-    """Return the rounds of one process, (rounds, 2, 7), after those of calls alone, and these after a row of numbers.
+    """Return the rounds of one process, (rounds, 2, 7), behind a row of numbers and two other kinds of rounds.
 
-    The numbers: how many calls of a and of b are timed as one, and how many rounds are of calls alone (none where all
-    are, or where a sample is one call anyway).
+    The numbers: how many calls of a and of b are timed as one, how many rounds are of calls alone (none where all are,
+    or where a sample is one call anyway), how many are of the kernel that was loaded first, before the other was there
+    (none in the first process, which finds how many calls make a sample), and which kernel that is (0: a).
     """
     import time
 

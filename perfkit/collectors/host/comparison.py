@@ -142,7 +142,7 @@ class KernelComparison(Tabled):
         kernel's time changed when the other came into its process (`before`), it is undecided.
         """
         low, high = self.interval
-        if self._shares() is not None:
+        if self._changed:
             return "undecided"
         if -self.least <= low and high <= self.least:
             return "same"
@@ -215,7 +215,7 @@ class KernelComparison(Tabled):
             "faster": f"{b} is faster than {a}: it takes {-self.effect:.2%} fewer cycles",
             "same": f"{b} and {a} take the same time, within {self.least:.1%}",
             "undecided": f"no verdict on {b} and {a}"
-            if self._shares() is not None
+            if self._changed
             else f"no difference between {b} and {a} was found, but one is not excluded either"
             if low <= 0 <= high
             else self._too_few,
@@ -227,7 +227,8 @@ class KernelComparison(Tabled):
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
         verdict += ", calls in a row, which overlap" if self._overlaps else ""
-        verdict += ", by the middle round and not by the mean" if self._of_means is not None else ""
+        means = self._of_means
+        verdict += ", by the middle round and not by the mean" if means is not None else ""
         lines = [
             f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured).",
             f"{a}: {took[0]}; {b}: {took[1]}.",
@@ -239,8 +240,8 @@ class KernelComparison(Tabled):
                 f"Something interrupts nearly every call of {longer}, which is long: its figure is the lowest of "
                 "each process, and the interval is the range of the processes."
             )
-        if (told := self._shares()) is not None:
-            lines.insert(0, told)
+        if self.before is not None and self._changed:
+            lines.insert(0, self._told_changed(self.before))
         if any(self.called):
             same = self.called[0] == self.called[1]
             each = self.called[0] if same else f"{self.called[0]} of {a}, {self.called[1]} of {b}"
@@ -258,7 +259,7 @@ class KernelComparison(Tabled):
             lines.append(f"What keeps the calls apart is subtracted, give or take {FENCE} cycles.")
         if not self.quiet:
             lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
-        if (means := self._of_means) is not None:
+        if means is not None:
             lines.append(
                 f"Some calls take much longer than most: the effect on the mean of all rounds is {_change(means)}, "
                 "where the one above is on the middle round. Decide which of them counts."
@@ -284,12 +285,14 @@ class KernelComparison(Tabled):
         off = abs(logs.mean() - np.log1p(self.effect))
         return float(np.expm1(logs.mean())) if off > max(half, _TAIL) else None
 
-    def _shares(self) -> str | None:
-        """Say that a kernel's time changed when the other came into its process; None where neither's did."""
-        far = [k for k, ratio in enumerate(self.before or ()) if abs(np.log(ratio)) > _SHARED]
-        if self.before is None or not far:
-            return None
-        each = [f"{self.names[k]} took {self.before[k]:.2f} times as long then as before" for k in far]
+    @property
+    def _changed(self) -> list[int]:
+        """The kernels (0: a) whose time changed when the other came into their process."""
+        return [k for k, ratio in enumerate(self.before or ()) if abs(np.log(ratio)) > _SHARED]
+
+    def _told_changed(self, before: tuple[float, float]) -> str:
+        """Say that a kernel's time changed when the other came into its process, and what that may be."""
+        each = [f"{self.names[k]} took {before[k]:.2f} times as long then as before" for k in self._changed]
         return (
             "Do not rely on this: in processes into which the other kernel was loaded later, "
             f"{', and '.join(each)}. The two share something of the process (threads that were started, the locale, "

@@ -173,10 +173,8 @@ def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any
         try:
             if not timer.perfkit_end_with(parent):
                 os._exit(status)
-            pad, itself = (
-                mmap.mmap(-1, mmap.PAGESIZE * (1 + int(np.random.default_rng(number).integers(1 << 12)))),
-                os.getpid(),
-            )
+            itself = os.getpid()
+            pad = mmap.mmap(-1, mmap.PAGESIZE * (1 + int(np.random.default_rng(number).integers(1 << 12))))
             found = work()
             if os.getpid() != itself:  # a process that the kernel made, and that went on behind it
                 os._exit(status)

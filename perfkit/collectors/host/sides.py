@@ -90,9 +90,8 @@ def _of_commit(revision: str, inside: str, folder: Path) -> Path:
     archive.write_bytes(_git("-C", top, "archive", "--format=tar", revision))
     tree = folder / "tree"
     with tarfile.open(archive) as tar:
-        tar.extraction_filter = getattr(
-            tarfile, "data_filter", None
-        )  # of Python 3.11.4 and later; git wrote the archive
+        # The filter is of Python 3.11.4 and later; before, what git itself wrote is taken as it is.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
         tar.extractall(tree)  # noqa: S202
     for candidate in (tree / prefix / inside, tree / inside):
         if candidate.is_file():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import now, read_state
@@ -211,22 +211,34 @@ def _is_calm(experiment: Mapping[str, Any], level: float) -> bool:
     return quiet >= len(runs) - 2 and clock_is_right and marks_are_known
 
 
-def _judged(
-    study: Study, experiments: Sequence[dict[str, Any]], level: float
-) -> tuple[list[dict[str, Any]], list[Verdict], Agreement]:
+class _Judged(NamedTuple):
+    """The timing experiments of a configuration, what each says, whether it was calm, and what they say together."""
+
+    timing: list[dict[str, Any]]
+    verdicts: list[Verdict]
+    calm: list[bool]
+    said: Agreement
+
+
+def _passes(study: Study) -> int:
+    """Return how many experiments must agree."""
+    return min(study.policy.passes, study.policy.attempts)
+
+
+def _judged(study: Study, experiments: Sequence[dict[str, Any]], level: float) -> _Judged:
     timing = [one for one in experiments if one["event"] == ""]
     policy = study.policy
     values = [[getattr(run, policy.metric) for run in _runs(one)] for one in timing]
     verdicts = [judge_repetitions(one, policy.tolerance) for one in values]
     calm = [_is_calm(one, level) for one in timing]
-    return timing, verdicts, agreement(verdicts, calm, policy.tolerance, min(policy.passes, policy.attempts))
+    return _Judged(timing, verdicts, calm, agreement(verdicts, calm, policy.tolerance, _passes(study)))
 
 
 def _finished(study: Study, experiments: Sequence[dict[str, Any]], level: float) -> bool:
     timing = sum(one["event"] == "" for one in experiments)
     if not timing:
         return False
-    return timing >= study.policy.attempts or _judged(study, experiments, level)[2].settled
+    return timing >= study.policy.attempts or _judged(study, experiments, level).said.settled
 
 
 def _row(
@@ -237,7 +249,7 @@ def _row(
     experiments: Sequence[dict[str, Any]],
     level: float,
 ) -> dict[str, Any]:
-    timing, verdicts, said = _judged(study, experiments, level)
+    timing, verdicts, calm, said = _judged(study, experiments, level)
     chosen = [timing[at] for at in said.chosen]
     figures = {name: _mean([_figure(each, name) for each in chosen]) for name in ("tsc", "ns", "cycles")}
     apart = [each["apart"] for each in chosen if each.get("apart") is not None]  # of before there was one: missing
@@ -264,11 +276,8 @@ def _row(
     varies = _VARIES.format(more) if more > _MUCH * study.policy.tolerance else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
-    policy = study.policy
-    calm = [_is_calm(each, level) for each in timing]
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
-    passes = min(policy.passes, policy.attempts)
-    why = "" if said.settled else unsettled_by(verdicts, calm, policy.tolerance, passes, readings)
+    why = "" if said.settled else unsettled_by(verdicts, calm, study.policy.tolerance, _passes(study), readings)
     message = "; ".join(
         filter(None, (built.message, why, _short(grain, steps * figures["cycles"]), vague, varies, told, whole))
     )

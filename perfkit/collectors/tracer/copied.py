@@ -20,9 +20,8 @@ from perfkit.collectors.tracer.elf import ElfFile, elf_as_it_is
 from perfkit.errors import FormatError
 
 _RW = 3
-_OF_ALL = re.compile(
-    r"(ld-linux.*|lib(c|m|dl|rt|util|pthread|python[\d.]+\w*))\.so"
-)  # loaded for all files of a process
+# Libraries that all files of a process find their functions in.
+_OF_ALL = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|util|pthread|python[\d.]+\w*))\.so")
 
 
 class _LinkMap(ctypes.Structure):

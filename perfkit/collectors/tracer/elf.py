@@ -263,17 +263,12 @@ class ElfFile:
     def run_paths(self) -> tuple[str, ...]:
         """Folders where the program says that its libraries lie, those beside itself made absolute."""
         values: dict[int, int] = {}
-        for segment in self.segments:
-            if segment.kind == _PT_DYNAMIC:
-                for at in range(segment.offset, segment.offset + segment.file_size, 16):
-                    tag, value = struct.unpack_from("<QQ", self.data, at)
-                    values.setdefault(tag, value)
-        names = next((section[6] for section in self._sections if section[1] == _SHT_DYNSYM), None)
+        for tag, value in self._dynamic:
+            values.setdefault(tag, value)
         place = values.get(_DT_RUNPATH, values.get(_DT_RPATH))
-        if names is None or place is None:
+        text = None if place is None else self._dynamic_name(place)
+        if text is None:
             return ()
-        start = self._sections[names][4] + place
-        text = self.data[start : self.data.index(0, start)].decode(errors="surrogateescape")
         here = str(self.path.resolve().parent)
         return tuple(part.replace("$ORIGIN", here).replace("${ORIGIN}", here) for part in text.split(":") if part)
 
@@ -478,17 +473,26 @@ class ElfFile:
     @cached_property
     def needed(self) -> tuple[str, ...]:
         """The libraries that it asks for, by their names."""
-        values = [
+        names = (self._dynamic_name(value) for tag, value in self._dynamic if tag == _DT_NEEDED)
+        return tuple(name for name in names if name is not None)
+
+    @cached_property
+    def _dynamic(self) -> tuple[tuple[int, int], ...]:
+        """What the dynamic linker is told: tags and values."""
+        return tuple(
             struct.unpack_from("<QQ", self.data, at)
             for segment in self.segments
             if segment.kind == _PT_DYNAMIC
-            for at in range(segment.offset, segment.offset + segment.file_size - 15, 16)
-        ]
+            for at in range(segment.offset, segment.offset + segment.file_size, 16)
+        )
+
+    def _dynamic_name(self, place: int) -> str | None:
+        """Return a name that the dynamic linker is told by its place; None where there are no such names."""
         names = next((section[6] for section in self._sections if section[1] == _SHT_DYNSYM), None)
         if names is None:
-            return ()
-        starts = [self._sections[names][4] + value for tag, value in values if tag == _DT_NEEDED]
-        return tuple(self.data[at : self.data.index(0, at)].decode(errors="surrogateescape") for at in starts)
+            return None
+        start = self._sections[names][4] + place
+        return self.data[start : self.data.index(0, start)].decode(errors="surrogateescape")
 
     def _flag_1(self) -> int | None:
         """Return the file offset of DT_FLAGS_1's value where it says 'position-independent program'."""
