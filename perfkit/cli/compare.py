@@ -49,6 +49,14 @@ def compare(
     apart: bool = typer.Option(
         False, "--apart", help="Begin each call when the one before has ended: latency; else calls may overlap."
     ),
+    patience: float = typer.Option(
+        20.0,
+        "--patience",
+        min=0,
+        max=1e6,
+        callback=options.finite,
+        help="Wait so many seconds in all for a quiet core.",
+    ),
     timeout: float = typer.Option(
         600.0,
         "--timeout",
@@ -93,7 +101,7 @@ def compare(
         say(f"measuring in {processes} processes")
         found = measure(
             first, other, *given,
-            processes=processes, confidence=confidence, least=least, apart=apart, timeout=timeout,
+            processes=processes, confidence=confidence, least=least, apart=apart, patience=patience, timeout=timeout,
         )  # fmt: skip
     typer.echo(found.to_json() if as_json else found.summary())
     if output is not None:

@@ -217,7 +217,11 @@ class StudyRuns(Summarised):
         agree = int((clear & (apart[self.metric] > _CLEAR * apart[other])).sum())
         if not agree:
             return ""
-        why = "the clock's rate moved" if other == "cycles" else "what waits for memory takes its time at any rate"
+        why = (
+            "the clock's rate moved"
+            if other == "cycles"
+            else "it waits for memory, which takes its time at any rate, or the readings of the rate are off"
+        )
         return (
             f"in {agree} of {len(rows)} rows that never settled ({self.metric}) the {_UNITS[other]} did: {why}. "
             f"policy: {{metric: {other}}} settles by those"

@@ -110,6 +110,50 @@ def test_a_kernel_that_leaves_processes_behind_is_refused_and_one_that_waits_for
 
 
 @pytest.mark.measures
+def test_a_kernel_that_waits_most_of_its_time_is_not_called_a_busy_machine():
+    waits = """#include <time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int f(int n) {
+  pid_t child = fork();
+  if (!child) { nanosleep(&(struct timespec){0, 3000000}, 0); _exit(0); }
+  waitpid(child, 0, 0);
+  return n; }"""
+    kernel = compile_kernel(waits, function="f", flags="-O1")
+    with pytest.raises(UnavailableError, match="or the kernel waits"):
+        compare(kernel, kernel, 10, processes=6, rounds=10, patience=1)
+
+
+@pytest.mark.measures
+def test_printf_has_no_conversions_but_the_kernels_own():
+    # numpy's libraries register a modifier Q, after which each snprintf takes 1.9 times as long.
+    plain = """#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int f(int n) {
+  char text[64];
+  snprintf(text, sizeof text, "%Qd", n);
+  if (strcmp(text, "%Qd")) abort();
+  return n; }"""
+    own = """#include <printf.h>
+#include <stdlib.h>
+#include <string.h>
+static int write_b(FILE *to, const struct printf_info *i, const void *const *a) { return fprintf(to, "b"); }
+static int size_b(const struct printf_info *i, size_t n, int *kinds, int *size) { return 0; }
+void setup(void) { if (register_printf_specifier('B', write_b, size_b)) abort(); }
+int f(int n) {
+  char text[64];
+  snprintf(text, sizeof text, "%B");
+  if (strcmp(text, "b")) abort();
+  return n; }"""
+    for source in (plain, own):
+        kernel = compile_kernel(source, function="f", flags="-O1 -w")
+        with contextlib.suppress(UnavailableError), warnings.catch_warnings():  # a busy machine; a crash is a DataError
+            warnings.simplefilter("ignore", PerfkitWarning)
+            compare(kernel, kernel, 10, processes=6, rounds=10)
+
+
+@pytest.mark.measures
 @pytest.mark.parametrize(("body", "told"), [("int s = 0; for (int i = 0; i < n; i++) s += i;", True), (LOOP, False)])
 def test_a_kernel_of_which_the_compiler_left_nothing_is_told(body, told):
     kernel = compile_kernel(f"void work(int n) {{ {body} }}", flags="-O2")
@@ -692,10 +736,52 @@ def test_rare_slow_calls_are_told_beside_the_middle_one():
     means = found.table.assign(mean_a=1000.0, mean_b=[1360.0, 1350.0, 1365.0, 1362.0, 1358.0, 1361.0])
     told = dataclasses.replace(found, table=means)
     assert "by the middle round and not by the mean" in told.summary().splitlines()[0]
-    assert "the effect on the mean of all rounds is +35.9" in told.summary()
+    assert "The effect on the mean of all rounds is +35.9" in told.summary()
     assert told.to_dict()["effect_on_means"] == pytest.approx(0.359, abs=0.001)
+    low, high = told.to_dict()["interval_on_means"]
+    assert low < 0.359 < high < 0.38
     noisy = means.assign(mean_b=[1360.0, 910.0, 700.0, 1100.0, 900.0, 2000.0])
     assert "middle round" not in dataclasses.replace(found, table=noisy).summary()
+
+
+def differing(shares: tuple[float, float], processes: int, seed: int) -> KernelComparison:
+    """A comparison of kernels of 1,000 cycles of which these shares of the calls take 2,000."""
+    random = np.random.default_rng(seed)
+    rows = []
+    for number in range(processes):
+        cycles = 1000.0 * (1 + (random.random((30, 2)) < shares)) * random.normal(1, 0.002, (30, 2))
+        ticks = samples(cycles.ravel(), np.zeros(60, dtype=bool))
+        table, _ = by_process(judge(ticks, 3), np.full(30, number), 1)
+        rows.append(table)
+    return comparison([1.0] * 6, table=pd.concat(rows), names=("old", "new"))
+
+
+def test_the_mean_is_told_where_calls_of_a_kernel_differ():
+    """Nearly half of the calls of one, over half of those of the other: the medians say anything, the means 10 %."""
+    held = 0
+    for seed in range(100):
+        found = differing((0.4, 0.54), 30, seed)
+        assert "Calls differ: old takes 1,0" in found.summary() or "Calls differ: old takes 99" in found.summary()
+        low, high = found.to_dict()["interval_on_means"]
+        held += low <= 1.54 / 1.4 - 1 <= high
+    assert held >= 96
+    alike = differing((0.0, 0.0), 30, 0)
+    assert alike.to_dict()["effect_on_means"] is None
+    assert "Calls differ" not in alike.summary()
+
+
+@pytest.mark.measures
+def test_calls_that_take_turns_are_not_in_step_with_the_samples():
+    alternating = """static int calls;
+    long f(long n) {
+      long turns = calls++ & 1 ? BIG * n : n;
+      for (long i = 0; i < turns; i++) __asm__ volatile(".rept 100\\n imul %%rax,%%rax\\n.endr" ::: "rax");
+      return 0; }"""
+    one, other = (compile_kernel(alternating, function="f", defines={"BIG": big}, flags="-O2") for big in (1, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        found = compare(one, other, 100, processes=12).to_dict()
+    assert found["interval_on_means"][0] < 1.0 < found["interval_on_means"][1]  # 2 of 30,000 cycles for each of 30,000
 
 
 @pytest.mark.parametrize(("value", "text"), [

@@ -68,6 +68,10 @@ _ONE_PROCESSOR = (
     "code here starts threads, and all of them run on the one processor that is measured: what they gain by running "
     "beside each other does not show"
 )
+_WAITS = (
+    "in most of the others the processor was not the kernel's all the time: other programs had it, or the kernel "
+    "waits (for a process, a file, a lock or a clock), which cycles do not measure"
+)
 _EMPTY = (
     "{} has no more than {} bytes of code and takes {:.1f} cycles, about what calling nothing takes: if it "
     "should do work, the compiler removed it (return the result, or take as an argument what it works on)"
@@ -172,10 +176,14 @@ def compare(
     if longer is not None:
         table, quiet = by_process(judged, process, calls, fence if apart else 0.0, lowest=longer)
     if len(table) < _PROCESSES:
+        why = (
+            _WAITS
+            if np.mean(ticks[..., 0] == 0) > 0.5
+            else "this machine is too busy, or its clock rate changes too often, to compare"
+        )
         raise UnavailableError(
-            f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: this machine is too busy, or its "
-            "clock rate changes too often, to compare; try again on a quieter one, with shorter "
-            "calls, or with more patience (pk.compare(..., patience=60))"
+            f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: {why}; try again on a quieter "
+            "machine, with shorter calls, or with more patience (--patience 60)"
         )
     result = KernelComparison(
         names=_names(a, b),
@@ -320,6 +328,7 @@ def by_process(
                     "ratio": float(ratio),
                     "mean_a": float(cycles[counts, 0].mean()),
                     "mean_b": float(cycles[counts, 1].mean()),
+                    **_tenths(cycles[counts]),
                     "rounds": int(np.count_nonzero(counts)),
                     "busy": int(np.count_nonzero(awake & steady & mine)),
                     "rejected": int(np.count_nonzero(~steady & mine)),
@@ -327,6 +336,12 @@ def by_process(
             )
     quiet = len(rows[True]) >= max(_PROCESSES, len(np.unique(process)) // 3)
     return pd.DataFrame(rows[quiet]), quiet
+
+
+def _tenths(cycles: NDArray[np.float64]) -> dict[str, float]:
+    """Return what a tenth of the rounds is below, and a tenth above, of a and of b."""
+    ends = np.quantile(cycles, [0.1, 0.9], axis=0)
+    return {f"{end}_{name}": float(ends[k, n]) for k, end in enumerate(("low", "high")) for n, name in enumerate("ab")}
 
 
 def _middle(values: NDArray[np.float64], grain: float) -> float:
@@ -500,7 +515,7 @@ def _rounds(
     apart: bool,
     beside: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint32]],
 ) -> NDArray[np.int64]:
-    order = random.integers(0, 2, rounds).astype(np.uint8)
+    order = random.integers(0, 4, rounds).astype(np.uint8)
     out = np.zeros((rounds, 2, 7), dtype=np.int64)
 
     def both(values: list[Any]) -> Any:

@@ -22,6 +22,7 @@ _TIMES = 9.0  # a change of which a factor says more than its percent
 _SHARED = 0.1  # logarithm of the change of a kernel's time that the other one brings, from which nothing is relied on
 _FAR = 4.0  # standard deviations from no effect at which few processes that agree are enough
 _SURE_OF_MEANS, _TAIL = 5, 0.02  # processes, and what else the mean has to say, from which that is said
+_DIFFER = 1.1  # how many times as long nine tenths of the rounds take as one tenth, from which its calls differ
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
 
 
@@ -38,7 +39,9 @@ class KernelComparison(Tabled):
     table
         One row per process: ``process``, ``cycles_a`` and ``cycles_b`` per call (medians), ``ratio`` (median of the
         rounds' b/a), the ``rounds`` that count, those ``busy`` (beside a busy thread of the same core) and those
-        ``rejected`` (the clock rate changed or something interrupted).
+        ``rejected`` (the clock rate changed or something interrupted). Also the ``mean_a`` and ``mean_b`` of the rounds
+        and what a tenth of them is below (``low_a``, ``low_b``) and above (``high_a``, ``high_b``); not in results of
+        before these were kept.
     confidence
         Of the interval.
     least
@@ -194,7 +197,8 @@ class KernelComparison(Tabled):
             "least": self.least,
             "processes": len(self.table),
             "rounds": int(self.table["rounds"].sum()),
-            "effect_on_means": self._of_means,
+            "effect_on_means": None if self._of_means is None else self._of_means[0],
+            "interval_on_means": None if self._of_means is None else list(self._of_means[1:]),
             "before": None if self.before is None else list(self.before),
             "busy_share": self.busy_share,
             "apart": self.apart,
@@ -227,8 +231,7 @@ class KernelComparison(Tabled):
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
         verdict += ", calls in a row, which overlap" if self._overlaps else ""
-        means = self._of_means
-        verdict += ", by the middle round and not by the mean" if means is not None else ""
+        verdict += ", by the middle round and not by the mean" if self._of_means is not None else ""
         lines = [
             f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured).",
             f"{a}: {took[0]}; {b}: {took[1]}.",
@@ -259,31 +262,65 @@ class KernelComparison(Tabled):
             lines.append(f"What keeps the calls apart is subtracted, give or take {FENCE} cycles.")
         if not self.quiet:
             lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
-        if means is not None:
-            lines.append(
-                f"Some calls take much longer than most: the effect on the mean of all rounds is {_change(means)}, "
-                "where the one above is on the middle round. Decide which of them counts."
-            )
+        if self._of_means is not None:
+            lines.append(self._told_means(*self._of_means))
         if self.spread > _SPREAD:
             slower = int((self.table["ratio"] > 1).sum())
+            why = "it depends on where code and data lie in memory, or something disturbed some of them"
+            why = "calls differ, and the middle round is one of them" if self._differing else why
             lines.append(
                 f"The ratio varies by {self.spread:.1%} between processes (standard deviation; {b} takes longer in "
-                f"{slower} of {len(self.table)}): it depends on where code and data lie in memory, or something "
-                "disturbed some of them. Compare again before you rely on its size."
+                f"{slower} of {len(self.table)}): {why}. Compare again before you rely on its size."
             )
         return "\n".join(lines)
 
     @property
-    def _of_means(self) -> float | None:
-        """The effect on the mean of all rounds, where that is surely another than on the median round; else None."""
-        from scipy.stats import t
+    def _of_means(self) -> tuple[float, float, float] | None:
+        """The effect on the mean of all rounds, and its interval, where that is or may be another than on the median.
+
+        It surely is where the means say so; it may be where calls of a kernel differ from each other: of one that takes
+        twice as long in 45 and another that does in 55 of 100 calls, the medians say "the same", or twice as long.
+        """
+        from scipy.stats import binom, t
 
         if "mean_a" not in self.table or self.disturbed or len(self.table) < _SURE_OF_MEANS:
             return None
         logs = np.log((self.table["mean_b"] / self.table["mean_a"]).to_numpy())
-        half = t.ppf(0.9995, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
+        error = logs.std(ddof=1) / np.sqrt(len(logs))
         off = abs(logs.mean() - np.log1p(self.effect))
-        return float(np.expm1(logs.mean())) if off > max(half, _TAIL) else None
+        if not self._differing and off <= max(t.ppf(0.9995, len(logs) - 1) * error, _TAIL):
+            return None
+        middle, half = logs.mean(), t.ppf((1 + self.confidence) / 2, len(logs) - 1) * error
+        low, high = middle - half, middle + half
+        outside = int(binom.ppf((1 - self.confidence) / 2, len(logs), 0.5))
+        if self._differing and outside:  # the median of the processes: one that was disturbed moves their mean
+            middle, (low, high) = np.median(logs), np.sort(logs)[[outside - 1, -outside]]
+        return float(np.expm1(middle)), float(np.expm1(low)), float(np.expm1(high))
+
+    @property
+    def _differing(self) -> list[int]:
+        """The kernels (0: a) whose calls take different times in most processes."""
+        if "low_a" not in self.table:
+            return []
+        return [
+            k
+            for k, name in enumerate("ab")
+            if (self.table[f"high_{name}"] / self.table[f"low_{name}"]).median() > _DIFFER
+        ]
+
+    def _told_means(self, effect: float, low: float, high: float) -> str:
+        """Say what the effect on the mean is, and why it is another than on the middle round."""
+        ranges = [
+            f"{self.names[k]} takes {self.table[f'low_{name}'].median():,.0f} to "
+            f"{self.table[f'high_{name}'].median():,.0f} cycles (a tenth of its rounds less, a tenth more)"
+            for k, name in enumerate("ab")
+            if k in self._differing
+        ]
+        why = f"Calls differ: {'; '.join(ranges)}" if ranges else "Some calls take much longer than most"
+        return (
+            f"{why}. The effect on the mean of all rounds is {_change(effect)} ({_change(low)} to {_change(high)}), "
+            "where the one above is on the middle round. Decide which of them counts."
+        )
 
     @property
     def _changed(self) -> list[int]:

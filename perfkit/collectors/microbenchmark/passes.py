@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from perfkit.collectors.host import toolchain
@@ -272,7 +273,7 @@ def _row(
         max(end + moved, 0.0)
         for end, moved in zip(ends, _moved(study, figures, below + lost * figures["cycles"], above), strict=True)
     ]
-    more = min(float(one.get("varies", 0.0)) for one in chosen)
+    more = median(float(timing[at].get("varies", 0.0)) for at in said.among)
     varies = _VARIES.format(more) if more > _MUCH * study.policy.tolerance else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""

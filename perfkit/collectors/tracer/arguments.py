@@ -1,12 +1,15 @@
 """A compiled kernel's arguments, against what its debug information says that it takes."""
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.collectors.tracer.lines import LONG_DOUBLE, parameter_kinds
-from perfkit.errors import SettingError
+from perfkit.collectors.tracer.registers_read import registers_read
+from perfkit.errors import PerfkitWarning, SettingError
 
 if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel
@@ -19,6 +22,11 @@ def described_arguments(kernel: "Kernel", arguments: Sequence[Any]) -> list[list
 
     A whole number is converted for a floating-point parameter, as C does; nothing else is converted.
 
+    Warns
+    -----
+    PerfkitWarning
+        Without debug information: if the machine code reads an argument register in which nothing was passed.
+
     Raises
     ------
     SettingError
@@ -28,6 +36,7 @@ def described_arguments(kernel: "Kernel", arguments: Sequence[Any]) -> list[list
     values = [describe_argument(value) for value in arguments]
     taken = parameter_kinds(kernel.path, kernel.function)
     if taken is None:
+        _check_registers(kernel, values)
         return values
     if len(taken) != len(arguments):
         names = ", ".join(name for name, _ in taken)
@@ -38,6 +47,27 @@ def described_arguments(kernel: "Kernel", arguments: Sequence[Any]) -> list[list
     return [
         _fitted(f"{kernel.function}: {name}", kind, value) for (name, kind), value in zip(taken, arguments, strict=True)
     ]
+
+
+def _check_registers(kernel: "Kernel", values: Sequence[Sequence[Any]]) -> None:
+    """Warn of argument registers that a kernel without debug information reads, and that nothing was passed in."""
+    if kernel.isa != "x86-64":
+        return
+    floats = sum(kind in ("double", "float") for kind, _ in values)
+    integers = len(values) - floats
+    reads, reads_floats = registers_read(elf_as_it_is(kernel.path), kernel.function)
+    told = []
+    if reads > integers:
+        told.append(f"{reads} whole numbers or pointers (found {integers})")
+    if reads_floats > floats:
+        told.append(f"{reads_floats} floating-point numbers (found {floats}; 100 is a whole number, 100.0 is a double)")
+    if told:
+        warnings.warn(
+            f"{kernel.function} has no debug information, and its code reads registers for {' and '.join(told)}: what "
+            "was not given is whatever lies there. Give all its arguments, or build it with -g to have them checked",
+            PerfkitWarning,
+            stacklevel=2,
+        )
 
 
 def describe_argument(value: Any) -> list[Any]:

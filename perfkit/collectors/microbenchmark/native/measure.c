@@ -137,14 +137,25 @@ static int set_fences(fences_function fences, int on) {
 }
 static int fenced; /* whether executions are apart now */
 
+/* All executions so far, and how many of them reached the marks. */
+static double executed, reached;
+static void executions(variant_function run, pk_context *pk) {
+    pk->ticks = 0;
+    pk->begins = pk->marked = 0;
+    pk->begun = 0;
+    pk->mixed = 0;
+    run(pk);
+    executed += (double)pk->steps, reached += (double)pk->marked;
+}
+
 static int exact; /* whether what the readings add is subtracted: once all is calibrated */
 
 static void once(variant_function run, variant_function own_flush, pk_context *pk, int warmup, int cold, int counter, window *out) {
     long steps = pk->steps;
     if (!cold)
-        for (int i = 0; i < warmup; i++) run(pk);
+        for (int i = 0; i < warmup; i++) executions(run, pk);
     else {
-        if (warmup) run(pk); /* warms code and page tables; the data goes next */
+        if (warmup) executions(run, pk); /* warms code and page tables; the data goes next */
         flush(own_flush, pk);
     }
     pk->ticks = 0;
@@ -163,6 +174,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     mark after = mark_after();
     out->alone = waiting < 0 || waited() - waiting <= WAITED * (double)took_ns;
     last_ns = took_ns;
+    executed += (double)steps, reached += (double)pk->marked;
     out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
     out->unreached = has_marks && !pk->marked;
     out->mixed = pk->mixed;
@@ -312,13 +324,21 @@ static int ready_memory(size_t size, int want_huge) {
 }
 
 /* The windows of one run: figures of those that lie between equal chains, and of them the ones beside no busy neighbour. */
-typedef struct { double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST], level[LARGEST]; int n; } windows_of;
+typedef struct { double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST], level[LARGEST], pairs[LARGEST]; int n; } windows_of;
 
 static void take(windows_of *all, const window *one) {
     if (all->n == LARGEST) return;
     all->tsc[all->n] = one->tsc, all->ns[all->n] = one->ns, all->cycles[all->n] = one->cycles;
-    all->event[all->n] = one->event, all->level[all->n] = one->level;
+    all->event[all->n] = one->event, all->level[all->n] = one->level, all->pairs[all->n] = one->pairs;
     all->n++;
+}
+/* Where not every execution reaches the marks, windows hold more or fewer pairs of them, and the fastest are those with fewest:
+   so each counts per pair, as often as pairs are in an execution on average. */
+static void per_pair(windows_of *all, double pairs) {
+    for (int i = 0; i < all->n; i++) {
+        double times = all->pairs[i] > 0 ? pairs / all->pairs[i] : 1;
+        all->tsc[i] *= times, all->ns[i] *= times, all->cycles[i] *= times;
+    }
 }
 static double above_nothing(double value) { return value < 0 ? 0 : value; }
 /* Cycles of the windows about the 10th percentile of the ticks, by the clock rate of each. Chosen by their cycles, they would
@@ -339,14 +359,28 @@ static double cycles_of(const windows_of *all, double grain) {
     return sum / (to - from);
 }
 /* By how much longer than the figure the quiet windows take on average, relative: of work that differs from one execution to
-   the next, of which the 10th percentile is the fast kind. What lies within the counter's steps is none. */
-static double varies(windows_of *quiet, double grain) {
+   the next, of which the 10th percentile is the fast kind. What lies within the counter's steps is none. Of few windows those
+   of all runs count, without the longest tenth, which interrupts may have met; of fewer, the 10th percentile is the fastest or two. */
+#define FEW_WINDOWS 20
+static windows_of all_runs;
+static double longer_than_tenth(const windows_of *quiet, double grain, int dropped) {
     static double ticks[LARGEST];
     double sum = 0;
-    if (quiet->n < 20) return 0; /* of fewer the 10th percentile is the fastest or two */
-    for (int i = 0; i < quiet->n; i++) ticks[i] = quiet->tsc[i], sum += quiet->tsc[i];
-    double low = about_tenth(ticks, quiet->n, grain), mean = sum / quiet->n;
+    for (int i = 0; i < quiet->n; i++) ticks[i] = quiet->tsc[i];
+    double low = about_tenth(ticks, quiet->n, grain); /* sorts them */
+    for (int i = 0; i < quiet->n - dropped; i++) sum += ticks[i];
+    double mean = sum / (quiet->n - dropped);
     return low > 0 && mean - low > grain ? mean / low - 1 : 0;
+}
+static double varies(const windows_of *quiet, double grain, double before) {
+    for (int i = 0; i < quiet->n && all_runs.n < LARGEST; i++) all_runs.tsc[all_runs.n++] = quiet->tsc[i];
+    if (quiet->n < FEW_WINDOWS) return before;
+    double more = longer_than_tenth(quiet, grain, 0);
+    return before < 0 || more < before ? more : before; /* noise is not in all runs */
+}
+static double varies_in_all(double of_runs, double grain) {
+    if (of_runs >= 0) return of_runs;
+    return all_runs.n >= FEW_WINDOWS / 4 ? longer_than_tenth(&all_runs, grain, (all_runs.n + 9) / 10) : 0;
 }
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
@@ -365,9 +399,20 @@ static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int
 /* Windows until enough lay beside no busy neighbour; returns how many there were. */
 typedef struct { variant_function run, own_flush; int (*program)(char **); int windows, warmup, cold, counter; } timed;
 static windows_of any, steady, quiet;
+/* Up to as many as a window has, and sometimes one: so that windows are not in step with executions that take turns. */
+static void any_number_of_executions(variant_function run, pk_context *pk) {
+    static uint32_t random = 1;
+    random = random * 1664525u + 1013904223u;
+    long steps = pk->steps, more = (long)((random >> 8) % (uint64_t)(steps + 1));
+    if (!more) return;
+    pk->steps = more;
+    executions(run, pk);
+    pk->steps = steps;
+}
 static int windows_of_run(const timed *what, pk_context *pk, window *last, const char **fault) {
     int tried = 0, most = 4 * what->windows;
     any.n = steady.n = quiet.n = 0;
+    executed = reached = 0;
     /* What lies around what is timed counts as well, of a program all that its process takes. */
     double begun = (double)nanoseconds(), began = begun, now = begun;
     while (quiet.n < what->windows && tried < most && (!tried || now - begun + (now - began) <= LONGEST_RUN)) {
@@ -377,9 +422,8 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
             *fault = program_window_of(what->program, what->counter, &one);
         } else {
             pk->reports = pk->kept;
-            /* One more before every other: executions that take turns are not met by their turn. */
-            int more = !what->cold && tried % 2 && last->ns * (double)pk->steps < 2e6;
-            once(what->run, what->own_flush, pk, what->warmup + more, what->cold, what->counter, &one);
+            if (!what->cold && last->ns * (double)pk->steps < 2e6) any_number_of_executions(what->run, pk);
+            once(what->run, what->own_flush, pk, what->warmup, what->cold, what->counter, &one);
         }
         if (one.mixed) *fault = "PK_BEGIN and PK_END of several threads lie among each other, and all threads share one pair of marks: put them "
                                 "around the parallel part";
@@ -398,6 +442,11 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
         }
         if (one.ns * (double)pk->steps > LONG_WINDOW) watch_interrupts();
         now = (double)nanoseconds();
+    }
+    if (reached > 0) { /* not of programs, which count their own */
+        double pairs = reached / executed;
+        per_pair(&any, pairs), per_pair(&steady, pairs), per_pair(&quiet, pairs);
+        if (last->pairs > 0) last->grain *= pairs / last->pairs, last->pairs = pairs;
     }
     return tried;
 }
@@ -525,11 +574,11 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     double known = sentinel();
     double more = -1;
     lost_ns = watched_ns = 0;
+    all_runs.n = 0;
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
         int tried = windows_of_run(&what, &pk, &one, &fault);
-        double longer = varies(&quiet, one.grain);
-        more = more < 0 || longer < more ? longer : more; /* noise is not in all runs */
+        more = varies(&quiet, one.grain, more);
         double cycles = *fault ? 0 : answer(&any, &steady, &quiet, tried, &one);
         double added = program ? bias_of(PROGRAM).middle - ways[PROGRAM].beside[0] : 0; /* as if integers ended it, which takes least */
         if (program && !*fault && cycles + (added > 0 ? added : 0) < 2) fault = "the program's region takes less than 2 cycles, which no reading of the clock tells from "
@@ -537,7 +586,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
     }
     answer_bias(at, &one, pk.steps);
-    fprintf(answers, "varies %.6g\n", more);
+    fprintf(answers, "varies %.6g\n", varies_in_all(more, one.grain));
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
