@@ -117,6 +117,54 @@ def test_executions_that_take_turns_are_told():
         assert ("work that differs" in row["message"]) == (row["BIG"] > 0), row.to_dict()
 
 
+def test_one_execution_of_several_that_is_longer_is_told_at_any_number_of_them_and_of_steps():
+    """Windows in step with them met one phase alone: of one in five, some of the long kind were in every window."""
+    runs = Microbenchmark().collect(Study(IN_TURNS, {"P": [2, 3, 5, 8, 16], "BIG": [30_000]}))
+    long = runs.table[(runs.table["steps"] < runs.table["P"]) & runs.table["settled"].astype(bool)]
+    assert len(long) > 1, "the machine is busy"
+    assert long["message"].str.contains("work that differs").all(), long[
+        ["P", "steps", "cycles", "message"]
+    ].to_string()
+
+
+TWO_KINDS = """#include <time.h>
+int main(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long n = now.tv_nsec / 128 & MASK ? 40000 : 20000;
+    for (long i = 0; i < n; i++) __asm__ volatile(".rept 10\\n imul %%rax, %%rax\\n.endr" : : : "rax");
+    return 0;
+}"""
+
+
+def test_a_program_whose_runs_are_of_two_kinds_is_told():
+    """Runs of a policy have few windows where these are long: the fast kind settled, without a word."""
+    table = Microbenchmark().collect(Study(TWO_KINDS, {"MASK": [0, 1]}, program=True)).table.set_index("MASK")
+    assert "work that differs" in table["message"][1]
+    assert "work that differs" not in table["message"][0]
+
+
+SOME_MARKED = """static int executed;
+PK_REGION {
+    if (executed++ % P == 0) {
+        PK_BEGIN;
+        __asm__ volatile(".rept 1000\\n imul %%rax, %%rax\\n.endr" : : : "rax");
+        PK_END;
+    }
+}"""
+
+
+def test_marks_that_some_executions_reach_count_as_often_as_they_do():
+    """Windows hold a pair more or less, and the fastest those with fewest: one in five was 6 % too short, settled."""
+    table = Microbenchmark().collect(Study(SOME_MARKED, {"P": [1, 3, 5, 7, 10]})).table
+    chain = 3000 if table["cycles"].iloc[0] < 4000 else 5000
+    settled = table[table["settled"].astype(bool)]
+    assert len(settled) > 2, "the machine is busy"
+    truth = chain / settled["P"]
+    held = (settled["cycles_low"] <= truth) & (truth <= settled["cycles_high"])
+    assert held.all(), settled[["P", "cycles", "cycles_low", "cycles_high"]].to_string()
+
+
 def test_rows_that_flush_subnormal_numbers_do_not_have_others_do_so():
     """-ffast-math links what sets the processor's flag when an object is loaded; the region tells whether it is set."""
     kernel = """PK_REGION {
