@@ -799,3 +799,11 @@ def test_threads_are_told_to_share_the_processor():
     kernel = compile_kernel(source, "f", flags="-O1 -pthread")
     with pytest.warns(PerfkitWarning, match="run on the one processor"):
         compare(kernel, kernel, processes=6, rounds=10)
+
+
+def test_a_kernel_whose_calls_differ_is_not_told_to_share_something():
+    """One call in five takes ten times as long: the few rounds before the other kernel came were of one kind."""
+    found = differing((0.2, 0.2), 12, 1)
+    assert "Do not rely on this" not in dataclasses.replace(found, before=(1.4, 1.0)).summary()
+    assert "Do not rely on this" in dataclasses.replace(differing((0.0, 0.0), 12, 1), before=(1.4, 1.0)).summary()
+    assert "Do not rely on this" in dataclasses.replace(found, before=(2.5, 1.0)).summary()

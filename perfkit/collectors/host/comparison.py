@@ -300,13 +300,15 @@ class KernelComparison(Tabled):
     @property
     def _differing(self) -> list[int]:
         """The kernels (0: a) whose calls take different times in most processes."""
+        return [k for k, range_ in enumerate(self._ranges) if range_ > _DIFFER]
+
+    @property
+    def _ranges(self) -> tuple[float, float]:
+        """How many times as long nine tenths of the rounds of a and of b take as one tenth; 1 where it was not kept."""
         if "low_a" not in self.table:
-            return []
-        return [
-            k
-            for k, name in enumerate("ab")
-            if (self.table[f"high_{name}"] / self.table[f"low_{name}"]).median() > _DIFFER
-        ]
+            return 1.0, 1.0
+        a, b = (float((self.table[f"high_{name}"] / self.table[f"low_{name}"]).median()) for name in "ab")
+        return a, b
 
     def _told_means(self, effect: float, low: float, high: float) -> str:
         """Say what the effect on the mean is, and why it is another than on the middle round."""
@@ -324,8 +326,12 @@ class KernelComparison(Tabled):
 
     @property
     def _changed(self) -> list[int]:
-        """The kernels (0: a) whose time changed when the other came into their process."""
-        return [k for k, ratio in enumerate(self.before or ()) if abs(np.log(ratio)) > _SHARED]
+        """The kernels (0: a) whose time changed when the other came into their process, by more than calls differ."""
+        return [
+            k
+            for k, (ratio, range_) in enumerate(zip(self.before or (), self._ranges, strict=False))
+            if abs(np.log(ratio)) > max(_SHARED, np.log(range_))
+        ]
 
     def _told_changed(self, before: tuple[float, float]) -> str:
         """Say that a kernel's time changed when the other came into its process, and what that may be."""

@@ -41,8 +41,8 @@ def described_arguments(kernel: "Kernel", arguments: Sequence[Any]) -> list[list
     if len(taken) != len(arguments):
         names = ", ".join(name for name, _ in taken)
         raise SettingError(
-            f"{kernel.function} takes {len(taken)} arguments ({names or 'none'}), found {len(arguments)}; "
-            "give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
+            f"{kernel.function} takes {len(taken)} argument{'s' * (len(taken) != 1)} ({names or 'none'}), found "
+            f"{len(arguments)}; give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
         )
     return [
         _fitted(f"{kernel.function}: {name}", kind, value) for (name, kind), value in zip(taken, arguments, strict=True)
@@ -58,9 +58,12 @@ def _check_registers(kernel: "Kernel", values: Sequence[Sequence[Any]]) -> None:
     reads, reads_floats = registers_read(elf_as_it_is(kernel.path), kernel.function)
     told = []
     if reads > integers:
-        told.append(f"{reads} whole numbers or pointers (found {integers})")
+        told.append(f"{reads} whole {_numbers(reads)} or pointers (found {integers})")
     if reads_floats > floats:
-        told.append(f"{reads_floats} floating-point numbers (found {floats}; 100 is a whole number, 100.0 is a double)")
+        told.append(
+            f"{reads_floats} floating-point {_numbers(reads_floats)} (found {floats}; 100 is a whole number, 100.0 is "
+            "a double)"
+        )
     if told:
         warnings.warn(
             f"{kernel.function} has no debug information, and its code reads registers for {' and '.join(told)}: what "
@@ -68,6 +71,10 @@ def _check_registers(kernel: "Kernel", values: Sequence[Sequence[Any]]) -> None:
             PerfkitWarning,
             stacklevel=2,
         )
+
+
+def _numbers(count: int) -> str:
+    return "number" if count == 1 else "numbers"
 
 
 def describe_argument(value: Any) -> list[Any]:

@@ -50,9 +50,9 @@ def test_the_registers_are_those_of_the_parameters(flags, tmp_path):
 @pytest.mark.parametrize(
     ("name", "given", "told"),
     [
-        ("scaled", (np.ones(9), 9, 100), "1 floating-point numbers .found 0; 100 is a whole number"),
+        ("scaled", (np.ones(9), 9, 100), "1 floating-point number .found 0; 100 is a whole number"),
         ("two", (4,), "2 whole numbers or pointers .found 1"),
-        ("mixed", (), "1 whole numbers or pointers .found 0. and 2 floating-point numbers .found 0"),
+        ("mixed", (), "1 whole number or pointers .found 0. and 2 floating-point numbers .found 0"),
         ("scaled", (np.ones(9), 9, 100.0), None),
         ("converts", (5,), None),
         ("none", (1, 2.0), None),  # what nothing reads does no harm
