@@ -33,7 +33,7 @@ VOCABULARY = """
 --skip             --repeat           --callees          --backend          --begin            --end
 --dry-run          --yes              --jobs             --batch            --retry --cluster --budget
 --function-b       --flags-b          --compiler-b       --define-b         --processes        --confidence
---least            --grid              --student
+--least            --patience         --grid              --student
 --python           --trace            --sizes            --paper-nodes      --relax --no-relax --gus --no-gus
 --measure --no-measure
 --html             --notebook         --timeline
