@@ -374,6 +374,16 @@ def test_a_call_as_long_as_the_pauses_between_interrupts_may_be_as_fast_as_its_f
     assert long.settled
 
 
+def test_calls_that_differ_are_told():
+    """Every second call takes three times as long: the quoted tenth is of the others."""
+    process = np.repeat([0, 1, 2], 10)
+    turns = TrueCycles("k", np.tile([100.0, 300.0], 15), 30, 0, 1, 0.1, 1.0, 3, "", quiet=True, process=process)
+    assert turns.mean == 200
+    assert "Samples take 200 cycles on average, 100% longer than the fastest tenth" in turns.summary()
+    alike = TrueCycles("k", np.full(30, 100.0), 30, 0, 1, 0.1, 1.0, 3, "", quiet=True, process=process)
+    assert "on average" not in alike.summary()
+
+
 def test_calls_that_overlap_are_told():
     """100 dependent multiplications take 300 cycles, and 191 from call to call: nothing said which of them it was."""
     result = TrueCycles("k", np.full(30, 191.0), 30, 0, 68, 0.1, 1.0, 3, "", quiet=True, alone=301.0)

@@ -71,6 +71,7 @@ ALONE = 4
 FENCE = 6
 """Cycles to which it is known what keeps calls apart."""
 _OVERLAP = 0.02  # of a call's cycles: more than this is told
+_DIFFER = 0.05  # by how much longer samples take on average than what is quoted, from which that is told
 _ARRAYS = ("samples", "process")
 
 
@@ -144,6 +145,12 @@ class TrueCycles(Summarised):
         return float(np.median(self.samples) / self.cycles - 1)
 
     @property
+    def mean(self) -> float:
+        """The mean of a process's samples, the median of the processes: more than `cycles` where calls differ."""
+        process = np.zeros(len(self.samples)) if self.process is None else self.process
+        return float(np.median([self.samples[process == one].mean() for one in np.unique(process)]))
+
+    @property
     def interval(self) -> tuple[float, float]:
         """Where `cycles` lie with about 95 % probability; reaches down to half of them if no sample was quiet.
 
@@ -194,6 +201,11 @@ class TrueCycles(Summarised):
                 f"{self.busy} beside a busy thread; {self.calls} calls timed as one"
             ),
         ]
+        if self.quiet is not False and self.mean > (1 + _DIFFER) * self.cycles:
+            lines.append(
+                f"Samples take {self.mean:,.0f} cycles on average, {self.mean / self.cycles - 1:.0%} longer than the "
+                "fastest tenth, which is quoted: calls differ, or caches and memory do."
+            )
         if self.alone is not None and self.alone - self.cycles > max(FENCE, _OVERLAP * self.cycles):
             lines.append(
                 f"Calls overlap, so these are the cycles from call to call (throughput): a call alone takes some "
