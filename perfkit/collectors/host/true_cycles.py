@@ -131,8 +131,11 @@ class TrueCycles(Summarised):
     @property
     def by_process(self) -> NDArray[np.float64]:
         """The quoted quantile of each process's samples: cycles per call."""
+        return self._of_each(lambda samples: float(np.quantile(samples, self.quantile)))
+
+    def _of_each(self, figure: Callable[[NDArray[np.float64]], float]) -> NDArray[np.float64]:
         process = np.zeros(len(self.samples)) if self.process is None else self.process
-        return np.array([np.quantile(self.samples[process == one], self.quantile) for one in np.unique(process)])
+        return np.array([figure(self.samples[process == one]) for one in np.unique(process)])
 
     @property
     def cycles(self) -> float:
@@ -147,8 +150,7 @@ class TrueCycles(Summarised):
     @property
     def mean(self) -> float:
         """The mean of a process's samples, the median of the processes: more than `cycles` where calls differ."""
-        process = np.zeros(len(self.samples)) if self.process is None else self.process
-        return float(np.median([self.samples[process == one].mean() for one in np.unique(process)]))
+        return float(np.median(self._of_each(lambda samples: float(samples.mean()))))
 
     @property
     def interval(self) -> tuple[float, float]:
