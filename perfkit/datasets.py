@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import DataError, SettingError, of_extra
 from perfkit.files import shipped_folder
+from perfkit.names import closest
 from perfkit.results import KINDS
-from perfkit.samples.events import closest
 
 if TYPE_CHECKING:
     import pandas as pd

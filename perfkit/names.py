@@ -61,6 +61,11 @@ def did_you_mean(name: str, known: Iterable[str], shown: int = 12) -> str:
     return f"known: {listed or '(none)'}"
 
 
+def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
+    """Return up to ``n`` known names that look most like ``name``, for an error message."""
+    return difflib.get_close_matches(name, [str(k) for k in known], n=n, cutoff=0.4)
+
+
 def percent(value: Any) -> float:
     """Return a number of per cent, which may be written with its sign.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from perfkit.errors import SettingError, UnavailableError
 from perfkit.files import reading, shipped_folder
-from perfkit.samples.events import closest
+from perfkit.names import closest
 
 _NUMBERS = re.compile(r"\[[-+.\d]+([ ,eE]+[-+.\d]+)*,?\]")  # a list of numbers, as Python text
 

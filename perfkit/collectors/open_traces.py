@@ -10,7 +10,7 @@ import numpy as np
 
 from perfkit.errors import MissingFileError, SettingError, expect
 from perfkit.files import is_folder
-from perfkit.samples.events import closest
+from perfkit.names import closest
 from perfkit.trace.trace import Trace
 
 

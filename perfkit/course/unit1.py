@@ -1,7 +1,10 @@
 """Unit 1, what bounds code: chains of dependences, and why the busiest part of a core need not be in the way."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +15,9 @@ from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
 from perfkit.simulators.gus.gus import Gus
-from perfkit.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from perfkit.trace.trace import Trace
 
 TERMS = 960  # additions of a sum: so many that its start and end hardly count
 MOST = 24  # accumulators tried

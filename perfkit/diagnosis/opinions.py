@@ -15,7 +15,7 @@ from perfkit.diagnosis.ports import divides
 from perfkit.errors import PerfkitError
 from perfkit.machine.core import Microarchitecture
 from perfkit.names import listed
-from perfkit.scoring.dag_gus import group
+from perfkit.simulators.groups import group
 from perfkit.trace.standing import standing
 from perfkit.trace.trace import Trace
 

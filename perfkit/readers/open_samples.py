@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from perfkit.errors import MissingFileError, SettingError
 from perfkit.files import paths_of
-from perfkit.samples.events import closest
+from perfkit.names import closest
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples
 

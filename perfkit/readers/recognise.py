@@ -5,8 +5,8 @@ from importlib import import_module
 from types import ModuleType
 
 from perfkit.errors import FormatError, SettingError
+from perfkit.names import closest
 from perfkit.readers.open import Opened
-from perfkit.samples.events import closest
 
 # In the order of asking: a format with an unmistakable beginning before one that nearly any text would fit.
 FORMATS = (

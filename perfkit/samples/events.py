@@ -1,6 +1,5 @@
 """Names of hardware events: what a dump calls them, and what they are called without the dump's decoration."""
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -217,8 +216,3 @@ def printable(name: str) -> str:
     return "".join(
         " " if c in "\t\r\n" else c for c in bare if c in "\t\r\n" or unicodedata.category(c) not in _CONTROLS
     )
-
-
-def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """Return up to ``n`` known names that look most like ``name``, for an error message."""
-    return difflib.get_close_matches(name, [str(k) for k in known], n=n, cutoff=0.4)

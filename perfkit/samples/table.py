@@ -18,9 +18,9 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError, expect
 from perfkit.files import check_fields, existing, json_object, reading, replaced
-from perfkit.names import counted, listed
+from perfkit.names import closest, counted, listed
 from perfkit.results import KINDS, Kind, Summarised, draw, drawn, joint_kind
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, is_translated, normalise, per_unit
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, counter_unit, is_translated, normalise, per_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,8 +11,8 @@ import pandas as pd
 from perfkit.errors import DataError, SettingError, expect
 from perfkit.fitters.cpi.files import save_each
 from perfkit.fitters.cpi.validation import interval_of
+from perfkit.names import closest
 from perfkit.results import Summarised, draw, joint_kind, labelled
-from perfkit.samples.events import closest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

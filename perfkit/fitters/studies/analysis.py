@@ -224,7 +224,10 @@ class AnalysisResult(Summarised):
                 part.save(folder / f"{name}.json")
         for number, one in enumerate(self.classifications, 1):
             one.save(folder / f"classifier-{number}.json")
-        drawn("studies:save_pictures", self, folder=folder)
+        for name, figure in drawn("studies:each_picture", self):
+            for kind in self.settings.formats:
+                with replaced(folder / f"{name}.{kind}") as temporary:
+                    figure.savefig(temporary, dpi=110, format=kind)
         about = {"format": _FORMAT, "rows_read": self.rows_read, "settings": self.settings.model_dump(mode="json")}
         about["parts"] = [name for name in _PARTS if getattr(self, name) is not None]
         about["attributes"] = dict(self.table.attrs)  # before its version 18, pyarrow does not keep them
