@@ -21,9 +21,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import DataError, SettingError, of_extra
+from perfkit.errors import DataError, SettingError, closest, of_extra
 from perfkit.files import shipped_folder
-from perfkit.names import closest
 from perfkit.results import KINDS
 
 if TYPE_CHECKING:

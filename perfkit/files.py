@@ -25,9 +25,10 @@ from perfkit.errors import (
     PerfkitError,
     SettingError,
     UnavailableError,
+    counted,
     expect,
+    listed,
 )
-from perfkit.names import counted, listed
 
 if TYPE_CHECKING:
     import zipfile

@@ -19,9 +19,8 @@ from perfkit.diagnosis import words
 from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words
 from perfkit.diagnosis.words import SETS
-from perfkit.errors import FormatError, of_extra
+from perfkit.errors import FormatError, listed, of_extra
 from perfkit.files import a_path
-from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.groups import group
 from perfkit.simulators.gus.diff import HOLDS, in_the_object

@@ -25,11 +25,20 @@ from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.gate_verdict import GateVerdict
-from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError, of_extra
+from perfkit.errors import (
+    DataError,
+    FormatError,
+    MissingFileError,
+    PerfkitWarning,
+    SettingError,
+    counted,
+    did_you_mean,
+    of_extra,
+    percent,
+)
 from perfkit.files import WRITER, is_folder, json_object, own_folder, replaced, whole_text
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.names import counted, did_you_mean, percent
 from perfkit.simulators.gus.diff import GusDiff, Line, Side, diff_sides, said_of
 from perfkit.simulators.gus.gus import Gus, GusResult
 from perfkit.trace.calls import calls_of

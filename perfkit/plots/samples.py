@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfkit.errors import SettingError
-from perfkit.names import closest
+from perfkit.errors import SettingError, closest
 from perfkit.plots.style import (
     ACCENT,
     CLOUD,

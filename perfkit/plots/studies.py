@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError
-from perfkit.names import counted
+from perfkit.errors import SettingError, counted
 from perfkit.plots.style import SERIES, abbreviate, as_written, darkened, ink_on
 
 if TYPE_CHECKING:

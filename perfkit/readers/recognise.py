@@ -4,8 +4,7 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-from perfkit.errors import FormatError, SettingError
-from perfkit.names import closest
+from perfkit.errors import FormatError, SettingError, closest
 from perfkit.readers.open import Opened
 
 # In the order of asking: a format with an unmistakable beginning before one that nearly any text would fit.

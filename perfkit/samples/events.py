@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from perfkit.names import listed
+from perfkit.errors import listed
 
 # Events that count elapsed time and completed work, most specific first. perf, LIKWID, PAPI, VTune and Nsight Compute
 # name them differently; `normalise` has taken case, PMU and modifiers off before the comparison.

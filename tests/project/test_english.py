@@ -50,7 +50,7 @@ BANNED = {
     r"\b(was|were|been) mended\b": "corrected",
     r"\bWatchedRun an?\b": "run a",
     r"\bmeans? what it says\b": "say what it means",
-    r"[}\dN] ([a-z]+ )?[a-z]{3,}\(s\)": "perfkit.names.counted: 1 line, 2 lines",
+    r"[}\dN] ([a-z]+ )?[a-z]{3,}\(s\)": "perfkit.errors.counted: 1 line, 2 lines",
 }
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from perfkit.errors import DataError, SettingError
-from perfkit.names import closest, counted
+from perfkit.errors import DataError, SettingError, closest, counted
 from perfkit.plots.samples import stretch_label, throughput_label
 from perfkit.plots.spire_views import sample_positions
 from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, breakable, distinct, short

@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError, SettingError
-from perfkit.names import closest, listed
+from perfkit.errors import DataError, SettingError, closest, listed
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, mode_cautions, normalise, other_core
 from perfkit.samples.processors import generic_misses

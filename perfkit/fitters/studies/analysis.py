@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
-from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
+from perfkit.errors import DataError, FormatError, MissingFileError, SettingError, counted
 from perfkit.files import a_path, arrow_table, data_frame, existing, reading, replaced
 from perfkit.fitters.studies.categories import (
     NOT_MEASURED,
@@ -45,7 +45,6 @@ from perfkit.fitters.studies.categories import (
 from perfkit.fitters.studies.classifier import Classification, Classifier
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
-from perfkit.names import counted
 from perfkit.results import Kind, Summarised, drawn, joint_kind, kind_of, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.settings_file import explain, line_of_setting, placed, read_yaml
