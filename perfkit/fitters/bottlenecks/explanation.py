@@ -42,7 +42,6 @@ _TELLING = 0.02  # the gain below which an event is not worth a count where the 
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
 _DIVIDES = "floating-point divisions may hold it back: no event is known that counts this processor's divider of them"
 _NEXT = 3  # events to measure next that are told at once
-_COLUMNS = ["resource", "speedup", "probability", "status", "evidence"]
 
 
 def rows_of_run(runs: pd.DataFrame, run: str) -> pd.DataFrame:
