@@ -54,6 +54,8 @@ BANNED = {
     r"\b(calls|code|libraries|nothing|fewer|they|row) (is|are) told\b(?! (apart|from|the|to|by))": "reported",
     r"\bWatchedRun an?\b": "run a",
     r"\bmeans? what it says\b": "say what it means",
+    r"\b\d[\d.]* ?(s|ms|[kMG]i?B) an? (worker|page|machine|task|file|run)\b": "per",
+    r"\b[Oo]ne part an? (file|run|machine)\b": "per",
     r"[}\dN] ([a-z]+ )?[a-z]{3,}\(s\)": "perfkit.errors.counted: 1 line, 2 lines",
 }
 
@@ -100,6 +102,7 @@ def test_no_banned_phrase():
         "{n:,} empty place(s) where",
         "calls that were left out: fewer are told",
         "were measured 1 % beside the truth",
+        "(12 s and 0.5 MB a page)",
     ],
 )
 def test_the_list_finds_what_it_is_for(text):
