@@ -352,8 +352,9 @@ def simulate(  # pragma: no cover - compiled
     Stages that need few of the pass's many times are functions of their own, all inlined. The last of them (`_used`,
     `_grouped`, `_entered`) took 0.98 to 0.99 of the time of the pass with these written out (plain, causality, lanes;
     medians of 15 pairs of fresh processes of 5 interleaved runs, at a load of 10 on two processors). Compare fresh
-    processes: in one pair, 15 interleaved runs gave from 0.85 to 1.11 for these changes and parts of them. What is left of the load and
-    execution stages reads and writes most of the pass's times, and would return nearly all that it is given.
+    processes: in one pair, 15 interleaved runs gave from 0.85 to 1.11 for these changes and parts of them. What is left
+    of the load and execution stages reads and writes most of the pass's times, and would return nearly all that it is
+    given.
 
     ``window`` is a `perfkit.simulators.memory.memory.Window`, ``program`` a `Static`, then `Costs`, a `State` and
     `LineArrivals`; ``spent`` is (instructions, causes) or None; ``taint`` is None or what hooks know.
