@@ -11,7 +11,6 @@ import numpy as np
 from perfkit import datasets
 from perfkit.course.answers import Drawn, Exercise, Mistake, Solution, Unit
 from perfkit.dag.graph import Dag
-from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
 from perfkit.simulators.gus.gus import Gus
@@ -117,7 +116,7 @@ def _enough(latency: int, adders: int) -> int:
 
 @cache
 def _gus() -> Gus:
-    return Gus(Microarchitecture.load("skylake_x"), warm=True)
+    return Gus("skylake_x", warm=True)
 
 
 @cache
