@@ -21,10 +21,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import DataError, SettingError, of_extra
+from perfkit.errors import DataError, SettingError, closest, of_extra
 from perfkit.files import shipped_folder
 from perfkit.results import KINDS
-from perfkit.samples.events import closest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,5 +1,11 @@
-"""The errors and warnings of perfkit: each says what was expected, what was found and what to do."""
+"""The errors and warnings of perfkit, and the words of its messages.
 
+Each says what was expected, what was found and what to do: how many of what, the nearest known name, bounds as written.
+"""
+
+import difflib
+import math
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -98,3 +104,83 @@ def of_extra(name: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         raise uninstalled(error) or error from error
+
+
+def counted(number: int, plural: str) -> str:
+    """Return a number of things, of which there may be one.
+
+    Examples
+    --------
+    >>> counted(1, "categories"), counted(1, "divisions"), counted(1200, "runs")
+    ('1 category', '1 division', '1,200 runs')
+    """
+    one = f"{plural[:-3]}y" if plural.endswith("ies") else plural[:-2] if plural.endswith("sses") else plural[:-1]
+    return f"{number:,} {one if number == 1 else plural}"
+
+
+def listed(words: Iterable[Any], most: int = 1000, last: str = "and") -> str:
+    """Return a list as a sentence has it, cut after the first `most`.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed("ab"), listed("abc"), listed("abc", last="or"), listed("abcd", 2)
+    ('a', 'a and b', 'a, b and c', 'a, b or c', 'a, b and 2 more')
+    """
+    every = [str(word) for word in words]
+    if len(every) > most:
+        return f"{', '.join(every[:most])} and {len(every) - most:,} more"
+    return f" {last} ".join(part for part in (", ".join(every[:-1]), *every[-1:]) if part)
+
+
+def p_words(p: float, digits: int = 2) -> str:
+    """Return the words for a p-value, which is never zero: below 1e-300 its tail is lost to rounding.
+
+    Examples
+    --------
+    >>> p_words(0.0123), p_words(3e-9, 1), p_words(0.0)
+    ('p 0.012', 'p 3e-09', 'p < 1e-300')
+    """
+    return "p < 1e-300" if p < 1e-300 else f"p {p:.{digits}g}"
+
+
+def did_you_mean(name: str, known: Iterable[str], shown: int = 12) -> str:
+    """Say which known name is meant, or list what is known.
+
+    Examples
+    --------
+    >>> did_you_mean("dimension", ["dimensions", "kernel"])
+    "did you mean 'dimensions'?"
+    """
+    known = [str(item) for item in known]
+    close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    listed = ", ".join(known[:shown]) + (f" and {len(known) - shown} more" if len(known) > shown else "")
+    return f"known: {listed or '(none)'}"
+
+
+def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
+    """Return up to ``n`` known names that look most like ``name``, for an error message."""
+    return difflib.get_close_matches(name, [str(k) for k in known], n=n, cutoff=0.4)
+
+
+def percent(value: Any) -> float:
+    """Return a number of per cent, which may be written with its sign.
+
+    Raises
+    ------
+    SettingError
+        It is no finite number.
+
+    Examples
+    --------
+    >>> percent("+2 %"), percent("5%"), percent(-3)
+    (2.0, 5.0, -3.0)
+    """
+    try:
+        found = float(str(value).strip().removesuffix("%").strip())
+    except ValueError:
+        raise SettingError(f'a bound is a number of per cent, such as 2 or "+2 %"; found {value!r}') from None
+    if not math.isfinite(found):
+        raise SettingError(f"a bound is a finite number of per cent; found {value!r}")
+    return found

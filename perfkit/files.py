@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from perfkit._version import __version__
 from perfkit.errors import (
     DataError,
     FormatError,
@@ -24,9 +25,10 @@ from perfkit.errors import (
     PerfkitError,
     SettingError,
     UnavailableError,
+    counted,
     expect,
+    listed,
 )
-from perfkit.names import counted, listed
 
 if TYPE_CHECKING:
     import zipfile
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _T = TypeVar("_T")
+WRITER = __version__  # the perfkit that writes a file, for files that say it
 LARGEST_TEXT = 64 << 20  # of a member or file of JSON, TOML or YAML that perfkit takes apart as a whole
 
 
@@ -155,6 +158,15 @@ def shipped_folder(name: str) -> Path:
         if candidate.is_dir():
             return candidate
     raise DataError(f"no {name} found in {places[0]} or {places[1]}; install perfkit again")
+
+
+def module_path() -> str:
+    """Return a ``PYTHONPATH`` that begins with this perfkit's own place, before what the user's environment names.
+
+    For children that are started with ``-P``, which find nothing in the working folder: also from a clone that is not
+    installed.
+    """
+    return os.pathsep.join([str(Path(__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def a_path(path: str | Path, where: str) -> Path:

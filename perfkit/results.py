@@ -14,9 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
-from perfkit.errors import FormatError, SettingError, UnavailableError, of_extra
+from perfkit.errors import FormatError, SettingError, UnavailableError, did_you_mean, of_extra
 from perfkit.files import arrow_table, existing, reading, replaced
-from perfkit.names import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-TESTS = Path(__file__).parent
 MODULES = {
     "readers": "tests.readers.test_read_as_before",
     "fitters": "tests.fitters.test_answers_as_before",

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import perfkit as pk
 from perfkit import scoring
-from perfkit.names import counted
+from perfkit.errors import counted
 from perfkit.simulators.pmu.truth import Truth, truth_of
 
 Importances = dict[str, dict[str, float]]

@@ -26,8 +26,8 @@ from perfkit import SimulatedPmu
 from perfkit.collectors import compile_kernel, corpus, corpus_kernel
 from perfkit.collectors.dag.x86_dag import trace_source
 from perfkit.diagnosis.noise_curves import UNTOLD
-from perfkit.scoring.dag_gus import group
 from perfkit.simulators.dag.branches import predict_branches
+from perfkit.simulators.groups import group
 from perfkit.simulators.pmu.credit import Variants
 from perfkit.trace.trace import Trace
 from tests.diagnosis.noise_kernels import FLAGS, KERNELS

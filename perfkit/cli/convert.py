@@ -9,9 +9,8 @@ import typer
 from perfkit.cli import options
 from perfkit.cli.output import print_json, wrote
 from perfkit.cli.samples import Collect, Cumulative, described, read_dumps
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, counted
 from perfkit.files import replaced
-from perfkit.names import counted
 
 if TYPE_CHECKING:
     from perfkit.samples.table import Samples

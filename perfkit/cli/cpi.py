@@ -8,8 +8,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import draw, print_json, rows, wrote
-from perfkit.errors import SettingError
-from perfkit.names import p_words
+from perfkit.errors import SettingError, p_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import draw, print_json, progress_bar, rows, wrote
+from perfkit.cli.output import draw, print_json, progress_bar, rows, write_picture, wrote
 
 app = options.group(
     "Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks.\n\n"
@@ -188,7 +188,7 @@ def _draw_levels(found: list[dict[str, Any]], paths: list[Path], host: dict[str,
     mpl.use("Agg")
     from perfkit.cli.pages.answer import write_page
     from perfkit.cli.pages.levels import of_levels
-    from perfkit.plots.roofs_by_level import host_titles, level_titles, plot_levels, svg_with, write_picture
+    from perfkit.plots.roofs_by_level import host_titles, level_titles, plot_levels, svg_with
 
     rooflines = {row["name"]: row["roofline"] for row in found}
     timed = {row["name"]: row["measured"] for row in found if "measured" in row}

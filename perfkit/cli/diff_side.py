@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from perfkit.errors import PerfkitError, PerfkitWarning, SettingError
-from perfkit.names import did_you_mean
+from perfkit.errors import PerfkitError, PerfkitWarning, SettingError, did_you_mean
 
 if TYPE_CHECKING:
     from perfkit.samples.table import Samples

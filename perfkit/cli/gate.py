@@ -217,9 +217,8 @@ def _read(path: Path, given: dict[str, Any]) -> "dict[str, Gate]":
         The file is none, or a name in it is unknown.
     """
     from perfkit.diagnosis.gate import Gate
-    from perfkit.errors import FormatError
+    from perfkit.errors import FormatError, did_you_mean
     from perfkit.files import reading, whole_text
-    from perfkit.names import did_you_mean
     from perfkit.study.settings_file import load_yaml
 
     text = whole_text(path, "a file of gates")

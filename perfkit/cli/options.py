@@ -12,8 +12,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from perfkit.errors import SettingError
-from perfkit.names import listed
+from perfkit.errors import SettingError, listed
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -206,7 +205,7 @@ def finite(value: float | None) -> float | None:
 
 def per_cent(text: str | float) -> float:
     """Return a bound that may be written with a sign and a unit, as files of gates have it."""
-    from perfkit.names import percent
+    from perfkit.errors import percent
 
     try:
         return percent(text)

@@ -37,10 +37,22 @@ def draw(result: Any, path: Path) -> None:
 
     mpl.use("Agg")
     drawn = result.plot()
-    with replaced(path) as temporary:
-        figure = getattr(drawn, "figure", drawn)
-        figure.savefig(temporary, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
+    write_picture(getattr(drawn, "figure", drawn), path)
     wrote(path)
+
+
+def write_picture(figure: Any, path: Path, titles: Mapping[str, str] | None = None) -> None:
+    """Write a matplotlib figure to a file whose ending says its format.
+
+    Titles, by an artist's ``gid``, appear in an .svg where the pointer rests.
+    """
+    with replaced(path) as temporary:
+        if titles and path.suffix == ".svg":
+            from perfkit.plots.roofs_by_level import svg_with
+
+            temporary.write_text(svg_with(figure, titles), encoding="utf-8")
+        else:
+            figure.savefig(temporary, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
 
 
 @contextmanager

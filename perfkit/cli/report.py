@@ -9,9 +9,8 @@ import typer
 from perfkit.cli import options
 from perfkit.cli.notebook_runs import checked, execute, find_notebook, pairs_of, parameters_of, shipped_notebooks
 from perfkit.cli.output import print_json, progress_bar, wrote
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, listed
 from perfkit.files import replaced
-from perfkit.names import listed
 
 if TYPE_CHECKING:
     from perfkit.cli.pages.reports import ReportKind

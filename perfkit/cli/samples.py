@@ -7,7 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, rows
-from perfkit.names import counted
+from perfkit.errors import counted
 
 if TYPE_CHECKING:
     import pandas as pd

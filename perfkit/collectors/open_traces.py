@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.errors import MissingFileError, SettingError, expect
+from perfkit.errors import MissingFileError, SettingError, closest, expect
 from perfkit.files import is_folder
-from perfkit.samples.events import closest
 from perfkit.trace.trace import Trace
 
 

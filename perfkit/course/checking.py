@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.course.answers import Unit
 from perfkit.course.exercises import Checked, exercises
 from perfkit.course.units import unit_named
-from perfkit.errors import SettingError, of_extra
-from perfkit.names import did_you_mean
+from perfkit.errors import SettingError, did_you_mean, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd

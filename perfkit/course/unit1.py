@@ -1,18 +1,22 @@
 """Unit 1, what bounds code: chains of dependences, and why the busiest part of a core need not be in the way."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfkit import datasets
 from perfkit.course.answers import Drawn, Exercise, Mistake, Solution, Unit
 from perfkit.dag.graph import Dag
-from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
 from perfkit.simulators.gus.gus import Gus
-from perfkit.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from perfkit.trace.trace import Trace
 
 TERMS = 960  # additions of a sum: so many that its start and end hardly count
 MOST = 24  # accumulators tried
@@ -112,7 +116,7 @@ def _enough(latency: int, adders: int) -> int:
 
 @cache
 def _gus() -> Gus:
-    return Gus(Microarchitecture.load("skylake_x"), warm=True)
+    return Gus("skylake_x", warm=True)
 
 
 @cache

@@ -7,7 +7,6 @@ import numpy as np
 
 from perfkit import datasets
 from perfkit.course.answers import Drawn, Exercise, Mistake, Solution, Unit
-from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.causality import Causality
 from perfkit.simulators.gus.gus import Gus, GusResult
 
@@ -89,7 +88,7 @@ def by_mnemonic(causes: Causality) -> "dict[str, float]":
 @cache
 def simulated(core: str, trace: str, width: int = 0) -> GusResult:
     """Return the run of a shipped trace on a core with warm caches; ``width``: another front end and retirement."""
-    machine = Microarchitecture.load(core)
+    machine = Gus(core).core
     for resource in PAIR if width else ():
         machine = machine.replaced(resource, width, "an exercise of the course")
     return Gus(machine, warm=True).run(datasets.load(f"traces/{trace}"))

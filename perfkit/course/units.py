@@ -2,8 +2,7 @@
 
 from perfkit.course import unit1, unit2, unit3, unit4, unit5, unit6
 from perfkit.course.answers import Unit
-from perfkit.errors import SettingError
-from perfkit.names import did_you_mean
+from perfkit.errors import SettingError, did_you_mean
 
 UNITS: tuple[Unit, ...] = (unit1.UNIT, unit2.UNIT, unit3.UNIT, unit4.UNIT, unit5.UNIT, unit6.UNIT)
 """The units, in the order of the course."""

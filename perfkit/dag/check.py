@@ -9,8 +9,7 @@ import numpy as np
 from numba import njit
 
 from perfkit.dag.program import CALL, HOLD, LEVELS, LOAD, RETURN, STORE, BlockProgram, Ints
-from perfkit.errors import DataError
-from perfkit.names import counted
+from perfkit.errors import DataError, counted
 
 # Generous: kernels have frames of some hundred slots, and vectors of at most 64 elements of at most 64 bytes.
 _LARGEST_FRAME, _LARGEST_SHAPE, _DEEPEST = 1 << 22, 1 << 20, 1 << 20

@@ -19,11 +19,10 @@ from perfkit.diagnosis import words
 from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words
 from perfkit.diagnosis.words import SETS
-from perfkit.errors import FormatError, of_extra
+from perfkit.errors import FormatError, listed, of_extra
 from perfkit.files import a_path
-from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
-from perfkit.scoring.dag_gus import group
+from perfkit.simulators.groups import group
 from perfkit.simulators.gus.diff import HOLDS, in_the_object
 from perfkit.simulators.gus.files import load_result
 from perfkit.simulators.gus.gus import GusResult, cpi_by_cause

@@ -20,17 +20,25 @@ from typing import Any
 
 import numpy as np
 
-from perfkit._version import __version__
 from perfkit.collectors.kernels import SOURCES, compile_kernel, corpus_kernel, library_kernel
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.gate_verdict import GateVerdict
-from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError, of_extra
-from perfkit.files import is_folder, json_object, own_folder, replaced, whole_text
+from perfkit.errors import (
+    DataError,
+    FormatError,
+    MissingFileError,
+    PerfkitWarning,
+    SettingError,
+    counted,
+    did_you_mean,
+    of_extra,
+    percent,
+)
+from perfkit.files import WRITER, is_folder, json_object, own_folder, replaced, whole_text
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.names import counted, did_you_mean, percent
 from perfkit.simulators.gus.diff import GusDiff, Line, Side, diff_sides, said_of
 from perfkit.simulators.gus.gus import Gus, GusResult
 from perfkit.trace.calls import calls_of
@@ -247,7 +255,7 @@ class GateReading:
             "libraries": json.loads(origin.extra.get("libraries", "{}")),
             "code": self.code,
             "model": self.model,
-            "perfkit": __version__,
+            "perfkit": WRITER,
             "not_followed": origin.extra.get("not_followed_calls", ""),
             "causes": {name: round(cycles, 3) for name, cycles in side.causes.items() if cycles},
             "speedups": {name: round(gain, 4) for name, gain in side.speedups.items() if gain >= _GAIN},
@@ -381,8 +389,8 @@ def _judged(name: str, gate: Gate, old: Mapping[str, Any], reading: GateReading,
 def _origin(old: Mapping[str, Any], reading: GateReading) -> tuple[str, str]:
     """Say whose change it is."""
     entry_compiler, libraries = reading.compiler, json.loads(reading.result.trace.provenance.extra["libraries"])
-    model = old["model"] != reading.model or old["perfkit"] != __version__
-    versions = f" (perfkit {old['perfkit']} and {__version__})" if old["perfkit"] != __version__ else ""
+    model = old["model"] != reading.model or old["perfkit"] != WRITER
+    versions = f" (perfkit {old['perfkit']} and {WRITER})" if old["perfkit"] != WRITER else ""
     if old["trace"] == reading.trace:
         return "model", f"the program runs the very same instructions, and the model changed{versions}"
     if old["compiler"] != entry_compiler:

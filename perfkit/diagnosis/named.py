@@ -9,8 +9,7 @@ from perfkit.collectors.profile.sampled import Target, opened
 from perfkit.collectors.tracer.demangle import by_ending, forms, matching, parted
 from perfkit.collectors.tracer.elf import MOVED, ElfFile
 from perfkit.diagnosis.words import brief
-from perfkit.errors import DataError
-from perfkit.names import listed
+from perfkit.errors import DataError, listed
 
 AS_ASKED = "as asked"
 _TOLD = 5  # functions of one name that are named

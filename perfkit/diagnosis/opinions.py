@@ -12,10 +12,9 @@ from perfkit.collectors.profile.hot import Profile
 from perfkit.diagnosis.diagnosis import Diagnosis, Opinion
 from perfkit.diagnosis.noise_curves import NONE
 from perfkit.diagnosis.ports import divides
-from perfkit.errors import PerfkitError
+from perfkit.errors import PerfkitError, listed
 from perfkit.machine.core import Microarchitecture
-from perfkit.names import listed
-from perfkit.scoring.dag_gus import group
+from perfkit.simulators.groups import group
 from perfkit.trace.standing import standing
 from perfkit.trace.trace import Trace
 

@@ -59,11 +59,11 @@ from perfkit.errors import (
     PerfkitWarning,
     SettingError,
     UnavailableError,
+    listed,
     of_extra,
 )
 from perfkit.files import a_path
 from perfkit.machine.core import Microarchitecture
-from perfkit.names import listed
 from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS

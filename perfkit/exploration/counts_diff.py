@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
-from perfkit.errors import PerfkitError, SettingError
+from perfkit.errors import PerfkitError, SettingError, listed
 from perfkit.exploration.exploration import per_work
 from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
-from perfkit.names import listed
 from perfkit.readers.open_samples import open_samples
 from perfkit.results import Tabled, draw, joint_kind, labelled, markdown_table
 from perfkit.samples.events import per_unit

@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from perfkit import datasets
-from perfkit.errors import MissingFileError, PerfkitError, SettingError, expect
+from perfkit.errors import MissingFileError, PerfkitError, SettingError, counted, expect
 from perfkit.exploration import facts as known
 from perfkit.exploration.measure_next import advice
 from perfkit.exploration.methods import Tried, try_all, usual_costs, work_in_words
 from perfkit.fitters.spire.model import SpireModel
-from perfkit.names import counted
 from perfkit.readers.open_samples import dump_files, open_samples
 from perfkit.readers.read import events_of, read_samples
 from perfkit.results import Tabled, draw

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from perfkit.errors import counted, listed
 from perfkit.fitters.cpi.checks import same_names
-from perfkit.names import counted, listed
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import (
     TIME_EVENTS,

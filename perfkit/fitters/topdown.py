@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError, PerfkitWarning, SettingError, expect
-from perfkit.names import counted
+from perfkit.errors import DataError, PerfkitWarning, SettingError, counted, expect
 from perfkit.results import Settings, Tabled, draw, labelled
 from perfkit.samples.events import TIME_EVENTS, normalise
 from perfkit.samples.table import Samples, expect_samples

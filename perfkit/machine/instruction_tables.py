@@ -24,12 +24,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, PerfkitWarning, SettingError, expect, of_extra
+from perfkit.errors import FormatError, PerfkitWarning, SettingError, expect, listed, of_extra
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.layers import COMPLETE, LAYERS, Layer, Row
 from perfkit.machine.measured_forms import form_layers
 from perfkit.machine.overlays import overlay, read_overlay
-from perfkit.names import listed
 from perfkit.trace import aarch64 as decode_aarch64
 from perfkit.trace import x86 as decode
 

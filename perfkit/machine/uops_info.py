@@ -17,9 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from perfkit.errors import FormatError, MissingFileError, SettingError
+from perfkit.errors import FormatError, MissingFileError, SettingError, listed
 from perfkit.machine.layers import Layer, Row
-from perfkit.names import listed
 from perfkit.trace.x86 import code_names, is_vector, memory_access, signature
 
 if TYPE_CHECKING:

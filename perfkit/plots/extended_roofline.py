@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.errors import SettingError, UnavailableError
-from perfkit.names import counted
+from perfkit.errors import SettingError, UnavailableError, counted
 from perfkit.plots.style import axes_or_new, plain_ticks
 from perfkit.simulators.dag.core import BUFFERS, TYPES
 from perfkit.simulators.dag.extended_roofline import NAMES, Roof

@@ -11,13 +11,11 @@ import math
 import textwrap
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfkit.errors import SettingError
-from perfkit.files import replaced
 from perfkit.plots.roof_labels import RoofLabel, label_roofs, paper_of
 from perfkit.plots.style import ROOF, SERIES, axes_or_new, ink_on, plain_ticks
 from perfkit.simulators.dag.core import MEMORY
@@ -59,7 +57,7 @@ def plot_levels(
 
     Returns
     -------
-    matplotlib Axes, whose artists with a title (`write_picture`) have it as ``gid``
+    matplotlib Axes, whose artists with a title (`svg_with`) have it as ``gid``
 
     Raises
     ------
@@ -110,25 +108,6 @@ def plot_levels(
             handles.append(ax.plot([], [], style, color=roof.colour, label=roof.words)[0])
         _draw_legend(ax, handles)
     return ax
-
-
-def write_picture(figure: Any, path: Path, titles: Mapping[str, str]) -> None:
-    """Write a figure to .svg with titles that appear where the pointer rests, else as matplotlib does.
-
-    Parameters
-    ----------
-    figure
-        The matplotlib figure.
-    path
-        The file; its ending says its format.
-    titles
-        By an artist's ``gid`` its title.
-    """
-    with replaced(path) as temporary:
-        if path.suffix == ".svg":
-            temporary.write_text(svg_with(figure, titles), encoding="utf-8")
-        else:
-            figure.savefig(temporary, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
 
 
 def svg_with(figure: Any, titles: Mapping[str, str]) -> str:

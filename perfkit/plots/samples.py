@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, closest
 from perfkit.plots.style import (
     ACCENT,
     CLOUD,
@@ -21,7 +21,7 @@ from perfkit.plots.style import (
     short,
 )
 from perfkit.plots.time_axis import TimeAxis
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise, per_unit
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, per_unit
 from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
 """Static pictures of studies: distributions with their categories, trees, importance, confusion, lines by dimension."""
 
 import math
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError
-from perfkit.files import replaced
-from perfkit.names import counted
+from perfkit.errors import SettingError, counted
 from perfkit.plots.style import SERIES, abbreviate, as_written, darkened, ink_on
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from perfkit.fitters.studies.analysis import AnalysisResult
     from perfkit.fitters.studies.categories import Categories
     from perfkit.fitters.studies.classifier import Classification
@@ -407,18 +406,13 @@ def pictures(result: "AnalysisResult") -> dict[str, Any]:
     return out
 
 
-def save_pictures(result: "AnalysisResult", folder: Path) -> list[Path]:
-    """Write the `pictures` of an analysis in each format that it asks for."""
+def each_picture(result: "AnalysisResult") -> Iterator[tuple[str, "Figure"]]:
+    """Yield the name and the figure of each of an analysis's `pictures`; closed when the next is asked for."""
     import matplotlib.pyplot as plt
 
-    files = []
     for name, ax in pictures(result).items():
-        for kind in result.settings.formats:
-            files.append(folder / f"{name}.{kind}")
-            with replaced(files[-1]) as temporary:
-                ax.figure.savefig(temporary, dpi=110, format=kind)
+        yield name, ax.figure
         plt.close(ax.figure)
-    return files
 
 
 def mark_levels(ax: Any, levels: pd.Series, unit: str = "") -> None:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from perfkit.errors import FormatError
-from perfkit.names import counted
+from perfkit.errors import FormatError, counted
 from perfkit.readers.document import parse, values
 from perfkit.readers.grid import cells_of
 from perfkit.readers.open import Opened

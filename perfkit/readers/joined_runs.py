@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from perfkit.errors import FormatError
-from perfkit.names import counted, listed
+from perfkit.errors import FormatError, counted, listed
 from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, is_number
 from perfkit.readers.report import Report

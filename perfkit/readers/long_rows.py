@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import FormatError
-from perfkit.names import counted
+from perfkit.errors import FormatError, counted
 from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
 from perfkit.readers.row_order import begins_anew, even

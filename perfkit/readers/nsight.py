@@ -10,8 +10,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import FormatError
-from perfkit.names import listed
+from perfkit.errors import FormatError, listed
 from perfkit.readers.grid import cells_of
 from perfkit.readers.numbers import NUMBER_PATTERN, Token, settle
 from perfkit.readers.open import Opened

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from perfkit.errors import FormatError
-from perfkit.names import listed
+from perfkit.errors import FormatError, listed
 from perfkit.readers.report import Report
 
 # U+00A0 and U+202F group French numbers, U+2009 is SI style, U+2019 and ' are Swiss, _ is that of many languages.

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from perfkit.errors import MissingFileError, SettingError
+from perfkit.errors import MissingFileError, SettingError, closest
 from perfkit.files import paths_of
-from perfkit.samples.events import closest
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import FormatError
-from perfkit.names import counted
+from perfkit.errors import FormatError, counted
 from perfkit.readers.document import parse, values
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report

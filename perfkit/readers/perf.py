@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import FormatError
-from perfkit.names import counted
+from perfkit.errors import FormatError, counted
 from perfkit.readers.numbers import SIGNS, Token, settle
 from perfkit.readers.report import Dump, Report
 

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from perfkit.errors import FormatError
-from perfkit.names import counted
+from perfkit.errors import FormatError, counted
 from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, cells_of, find_header, is_number, numbers, read_grid
 from perfkit.readers.joined_runs import with_joined_runs

@@ -4,9 +4,8 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, SettingError, closest
 from perfkit.readers.open import Opened
-from perfkit.samples.events import closest
 
 # In the order of asking: a format with an unmistakable beginning before one that nearly any text would fit.
 FORMATS = (

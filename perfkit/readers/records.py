@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perfkit.names import counted
+from perfkit.errors import counted
 from perfkit.readers.grid import Column
 from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.report import Report

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import FormatError
-from perfkit.names import counted
+from perfkit.errors import FormatError, counted
 from perfkit.readers.open import Opened
 from perfkit.samples.table import ACCOUNT_COLUMNS, no_problems
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import FormatError
-from perfkit.names import counted
+from perfkit.errors import FormatError, counted
 from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise

@@ -9,8 +9,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import FormatError
-from perfkit.names import counted
+from perfkit.errors import FormatError, counted
 from perfkit.readers.grid import as_text, find_header, numbers, read_grid
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report

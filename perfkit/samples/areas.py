@@ -8,9 +8,8 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, SettingError, counted
 from perfkit.files import toml_of
-from perfkit.names import counted
 from perfkit.samples.events import normalise
 
 AREAS = ("front-end", "bad speculation", "memory", "core")

@@ -1,11 +1,10 @@
 """Names of hardware events: what a dump calls them, and what they are called without the dump's decoration."""
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
 
-from perfkit.names import listed
+from perfkit.errors import listed
 
 # Events that count elapsed time and completed work, most specific first. perf, LIKWID, PAPI, VTune and Nsight Compute
 # name them differently; `normalise` has taken case, PMU and modifiers off before the comparison.
@@ -217,8 +216,3 @@ def printable(name: str) -> str:
     return "".join(
         " " if c in "\t\r\n" else c for c in bare if c in "\t\r\n" or unicodedata.category(c) not in _CONTROLS
     )
-
-
-def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """Return up to ``n`` known names that look most like ``name``, for an error message."""
-    return difflib.get_close_matches(name, [str(k) for k in known], n=n, cutoff=0.4)

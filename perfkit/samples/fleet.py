@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError, FormatError, SettingError, expect
+from perfkit.errors import DataError, FormatError, SettingError, counted, did_you_mean, expect
 from perfkit.files import existing, json_object, reading, replaced
-from perfkit.names import counted, did_you_mean
 from perfkit.results import Summarised, answering, draw, joint_kind
 from perfkit.samples.parts import Intervals, Part, load_part, load_rows, part_of, rows_of
 from perfkit.samples.table import Samples

@@ -5,7 +5,10 @@ dimensions are the resources of the core, each as it is or better by a weight, d
 what is measured is the simulated time. Sensitivity (Gus, section 3.2) varies one resource at a time.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,7 +19,9 @@ from perfkit.scoring.ranks import rank_score
 from perfkit.scoring.scores import Measure, Scores, mean, scores, zero
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.pmu.truth import Truth
-from perfkit.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from perfkit.trace.trace import Trace
 
 TARGET = "cycles"
 

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from perfkit.errors import SettingError
-from perfkit.names import did_you_mean
+from perfkit.errors import SettingError, did_you_mean
 
 _LARGEST_POWER = 4096
 _LONGEST = 10_000

@@ -9,9 +9,8 @@ import pydantic
 import yaml
 from pydantic import BaseModel
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, SettingError, did_you_mean, listed
 from perfkit.files import reading, whole_text
-from perfkit.names import did_you_mean, listed
 from perfkit.study.parts import Range
 
 _MOST_YAML = 200_000

@@ -20,9 +20,8 @@ import pydantic
 import yaml
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, did_you_mean
 from perfkit.files import a_path, is_folder
-from perfkit.names import did_you_mean
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import (
     Assembly,

@@ -6,7 +6,7 @@
     python -m tests.benchmarks.blocks score --points data/blocks/zen4.csv --blocks FILE.csv --core zen4
 
 FILE.csv has a column ``hex`` (machine code) and may be compressed (.xz, .gz), as BHive's lists of blocks are. Half of
-the blocks, drawn by the SHA-256 of their code (`half`), may be looked at while the model is mended ("open"); the other
+the blocks, drawn by the SHA-256 of their code (`half`), may be looked at while the model changes ("open"); the other
 half ("closed") is only scored. Blocks that could not be measured are left out, and counted. Kendall's tau is tau-b of
 cycles rounded to a hundredth; "within 5 %" is the share of blocks whose relative error is at most that. llvm-mca and
 OSACA get the same instructions, the loop's decrement and jump included; OSACA, a process for each block, gets the first

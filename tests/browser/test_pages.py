@@ -17,7 +17,6 @@ from tests.browser.lab import ROOT
 from tests.browser.look import EYE
 
 pytestmark = pytest.mark.browser
-VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 @pytest.fixture(scope="module")

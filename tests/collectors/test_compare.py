@@ -35,6 +35,8 @@ CHAIN_OF_MILLIONS = """long f(long n) {
   for (long i = 0; i < n; i++) __asm__ volatile(".rept 1000\\n imul %%rax,%%rax\\n.endr" ::: "rax");
   return 0; }"""
 LOOP = '__asm__ volatile("1: imul %%eax, %%eax\\n\\tdec %0\\n\\tjnz 1b" : "+r"(n) : : "eax", "cc");'
+# A machine that is never quiet is told of, and compared.
+quiet = pytest.mark.filterwarnings("ignore::perfkit.errors.PerfkitWarning")
 SPIN = "import os\nos.sched_setaffinity(0, {{{}}})\nwhile True: pass"
 
 
@@ -50,13 +52,12 @@ def comparison(ratios, **changes) -> KernelComparison:
     return KernelComparison(**{**figures, "table": table, "quiet": True, "calls": 1, "host": "a host", **changes})
 
 
+@quiet
 @pytest.mark.measures
 def test_two_percent_more_links_are_found_and_the_same_library_is_the_same():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerfkitWarning)  # a machine that is never quiet is told of, and compared
-        # Long chains: a call, its accesses and the misprediction at the loop's end take some 60 cycles on top.
-        slower = compare(chain(8000), chain(8160))
-        same = compare(chain(8000), chain(8000))
+    # Long chains: a call, its accesses and the misprediction at the loop's end take some 60 cycles on top.
+    slower = compare(chain(8000), chain(8160))
+    same = compare(chain(8000), chain(8000))
     assert slower.verdict == "slower"
     assert slower.effect == pytest.approx(0.02, abs=0.004)
     assert same.verdict in ("same", "undecided")
@@ -96,6 +97,7 @@ def test_which_side_crashed_or_hung_is_told(body, settings, told, first, name):
             compare(*((bad, good) if first else (good, bad)), processes=10, seed=seed, **settings)
 
 
+@quiet
 @pytest.mark.measures
 def test_a_kernel_that_leaves_processes_behind_is_refused_and_one_that_waits_for_them_is_not():
     leaves = (
@@ -104,9 +106,7 @@ def test_a_kernel_that_leaves_processes_behind_is_refused_and_one_that_waits_for
     with pytest.raises(DataError, match="forks and leaves its processes to themselves"):
         compare(*(compile_kernel(leaves.replace("WAY", "{}")),) * 2, processes=6, rounds=10)
     waits = leaves.replace("WAY", '__asm__ volatile("syscall" : : "a"(60), "D"(0)); else wait(0)')
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerfkitWarning)
-        assert len(compare(*(compile_kernel(waits),) * 2, processes=6, rounds=10).table)
+    assert len(compare(*(compile_kernel(waits),) * 2, processes=6, rounds=10).table)
 
 
 @pytest.mark.measures
@@ -174,6 +174,7 @@ OWN = {
 }
 
 
+@quiet
 @pytest.mark.measures
 @pytest.mark.parametrize("kind", OWN)
 def test_each_kernel_has_its_own_variables_and_calls_its_own_functions(kind, tmp_path):
@@ -184,12 +185,11 @@ def test_each_kernel_has_its_own_variables_and_calls_its_own_functions(kind, tmp
         path = tmp_path / f"of_{turns}.cpp"
         path.write_text(OWN[kind].format(turns).replace("STEP", step))
         sides.append(compile_kernel(path, "f", flags="-O1"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerfkitWarning)
-        found = compare(*sides, processes=6, rounds=10)
+    found = compare(*sides, processes=6, rounds=10)
     assert found.effect == pytest.approx(1.0, abs=0.1)
 
 
+@quiet
 @pytest.mark.measures
 def test_a_side_that_flushes_subnormal_numbers_does_not_have_the_other_do_so(tmp_path):
     """-ffast-math links what sets the processor's flag when a library is loaded; the kernel tells whether it is set."""
@@ -201,14 +201,13 @@ def test_a_side_that_flushes_subnormal_numbers_does_not_have_the_other_do_so(tmp
     path = tmp_path / "f.c"
     path.write_text(source)
     plain, fast = (compile_kernel(path, "f", flags=f"-O1 {more}") for more in ("", "-ffast-math"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerfkitWarning)
-        found = [compare(*sides, 1e-310, processes=6, rounds=10).effect for sides in ((plain, fast), (fast, plain))]
+    found = [compare(*sides, 1e-310, processes=6, rounds=10).effect for sides in ((plain, fast), (fast, plain))]
     if all(abs(effect) < 0.1 for effect in found):
         pytest.skip("this compiler does not set the flag for libraries (gcc 13 and later do not)")
     assert found == [pytest.approx(1.0, abs=0.1), pytest.approx(-0.5, abs=0.05)]
 
 
+@quiet
 @pytest.mark.measures
 @pytest.mark.parametrize("swapped", [False, True])
 def test_kernels_that_share_something_of_the_process_get_no_verdict(swapped, tmp_path):
@@ -226,10 +225,8 @@ def test_kernels_that_share_something_of_the_process_get_no_verdict(swapped, tmp
                 for (long i = 0; i < n; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
             }}""")
         sides.append(compile_kernel(path, "f", flags="-O1"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerfkitWarning)
-        found = compare(*(sides[::-1] if swapped else sides), processes=10, rounds=10)
-        alike = compare(sides[0], sides[0], processes=10, rounds=10)
+    found = compare(*(sides[::-1] if swapped else sides), processes=10, rounds=10)
+    alike = compare(sides[0], sides[0], processes=10, rounds=10)
     assert found.verdict == "undecided"
     assert found.summary().startswith("Do not rely on this")
     assert "a took" in found.summary().splitlines()[0]
@@ -275,13 +272,12 @@ def test_a_crash_names_both_builds_of_a_function():
         compare(*builds, processes=10)
 
 
+@quiet
 @pytest.mark.measures
 def test_calls_that_overlap_are_told_and_can_be_kept_apart():
     """Chains of 64 and 48 multiplications of 3 cycles (5 on small cores); no call depends on another."""
     a, b = (compile_kernel(FREE_CHAIN.replace("LINKS", str(links)), "work") for links in (48, 64))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerfkitWarning)
-        row, apart = compare(a, b, processes=10), compare(a, b, processes=10, apart=True)
+    row, apart = compare(a, b, processes=10), compare(a, b, processes=10, apart=True)
     link = 3 if apart.cycles[0] < 200 else 5
     assert apart.cycles == pytest.approx((48 * link, 64 * link), rel=0.05)
     assert row.alone == pytest.approx((48 * link, 64 * link), rel=0.08)
@@ -306,13 +302,12 @@ def test_a_far_longer_kernel_is_called_less_often(cycles, calls):
     assert _calls(np.array(cycles, dtype=float)) == calls
 
 
+@quiet
 @pytest.mark.measures
 def test_kernels_of_far_different_length_are_both_measured_right():
     """Was 67,411 cycles (35,019 to 103,514 over the processes) for 30,018, and half a minute."""
     long, short = chain(30_000), chain(100)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerfkitWarning)
-        found, swapped = compare(long, short, processes=8), compare(short, long, processes=8)
+    found, swapped = compare(long, short, processes=8), compare(short, long, processes=8)
     assert (found.disturbed, found.calls >= 50, found.asked) == (False, True, 8)
     assert (found.cycles[0], swapped.cycles[1]) == pytest.approx((30_000, 30_000), rel=0.02)
     assert found.cycles[1] == pytest.approx(swapped.cycles[0], rel=0.2)
@@ -632,7 +627,7 @@ def test_reports_name_what_was_called_and_files_of_one_name_apart(tmp_path):
 
 
 def test_an_interval_is_no_narrower_than_the_steps_of_the_clock_allow():
-    """Of 26 ticks: six processes whose median ratio was 1.0053 each gave an interval of no width, beside the truth."""
+    """Of 26 ticks: six processes of median ratio 1.0053 gave an interval of no width, which missed the truth."""
     alike = comparison([1.0053] * 6, grain=0.004)
     assert alike.interval[0] < 1.0050 - 1 < alike.interval[1]
     assert alike.interval[1] - alike.interval[0] < 0.002

@@ -34,7 +34,7 @@ from perfkit.diagnosis.window import hot_timeline, hot_window
 from perfkit.diagnosis.words import held_back, remedy
 from perfkit.errors import DataError
 from perfkit.machine.core import Microarchitecture
-from perfkit.scoring.dag_gus import group
+from perfkit.simulators.groups import group
 from perfkit.simulators.gus.trace_events import trace_events
 from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace

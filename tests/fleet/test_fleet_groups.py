@@ -292,7 +292,7 @@ def test_a_found_change_has_the_wider_interval(tmp_path):
 
 
 def test_many_intervals_of_few_machines_are_no_evidence(tmp_path):
-    """Two machines a side with thousands of intervals: nothing is told, and why is said."""
+    """Two machines a side with thousands of intervals: nothing is reported, and why is said."""
     for i in range(4):
         (tmp_path / f"machine=m{i}").mkdir()
         machine(tmp_path, f"m{i}", f"v{i % 2}", i, intervals=2000)

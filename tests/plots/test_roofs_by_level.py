@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import perfkit as pk
+from perfkit.cli.output import write_picture
 from perfkit.cli.pages.answer import write_page
 from perfkit.cli.pages.levels import of_levels
 from perfkit.errors import SettingError
 from perfkit.plots.extended_roofline import COLOURS, STALL_COLOURS, TYPE_COLOURS, UNNAMED
-from perfkit.plots.roofs_by_level import host_gid, host_titles, level_titles, plot_levels, svg_with, write_picture
+from perfkit.plots.roofs_by_level import host_gid, host_titles, level_titles, plot_levels, svg_with
 
 mpl.use("Agg")
 

@@ -12,8 +12,10 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +39,9 @@ BY_NAME = {
     "perfkit/workers/warm.py",  # what it is told to import
     "perfkit/collectors/dag/own_code.py",
 }
+
+
+MOST_ARROWS = 110
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +123,18 @@ def importing_by_name(root: Path) -> set[str]:
     by_name = {"import_module", "__import__"}
     likely = [p for p in (root / "perfkit").rglob("*.py") if any(name in p.read_text() for name in by_name)]
     return {str(p.relative_to(root)) for p in likely if called(ast.parse(p.read_text())) & by_name}
+
+
+def test_no_more_arrows_between_rooms():
+    """A room is a folder or module of perfkit itself; an arrow says that one imports another, however often."""
+    graph = grimp.build_graph("perfkit", exclude_type_checking_imports=True, cache_dir=None)
+    room = {module: ".".join(module.split(".")[:2]) for module in graph.modules}
+    imports = [(room[a], room[b]) for a in graph.modules for b in graph.find_modules_directly_imported_by(a)]
+    arrows = Counter(pair for pair in imports if pair[0] != pair[1])
+    assert len(arrows) <= MOST_ARROWS, (
+        f"{len(arrows)} arrows between {len(set(room.values()))} rooms, {MOST_ARROWS} allowed. Move what is needed to "
+        f"a room that is imported already; these rest on one import: {sorted(p for p, n in arrows.items() if n == 1)}"
+    )
 
 
 def test_nothing_is_broken(copy):

@@ -47,10 +47,16 @@ BANNED = {
     r"\bfrom an? half on\b": "if it is half or more",
     r"\b(at most|after|for|in) so many (seconds|calls|processes|instructions)\b": "this many",
     r"(?<!cycles, 32 )\bin the mean\b": "on average",
-    r"\b(was|were|been) mended\b": "corrected",
+    r"(?<!\")\bmended\b": "fixed, corrected",
+    r"(\d ?%|\bcycles|\bwidth,) beside the truth\b": "off; missed the truth",
+    r"\bthe one or the other\b": "one or the other",
+    r"\bstands? in `": "is listed in",
+    r"\b(calls|code|libraries|nothing|fewer|they|row) (is|are) told\b(?! (apart|from|the|to|by))": "reported",
     r"\bWatchedRun an?\b": "run a",
     r"\bmeans? what it says\b": "say what it means",
-    r"[}\dN] ([a-z]+ )?[a-z]{3,}\(s\)": "perfkit.names.counted: 1 line, 2 lines",
+    r"\b\d[\d.]* ?(s|ms|[kMG]i?B) an? (worker|page|machine|task|file|run)\b": "per",
+    r"\b[Oo]ne part an? (file|run|machine)\b": "per",
+    r"[}\dN] ([a-z]+ )?[a-z]{3,}\(s\)": "perfkit.errors.counted: 1 line, 2 lines",
 }
 
 
@@ -94,6 +100,9 @@ def test_no_banned_phrase():
         "45 million samples a second",
         "watch each run for so many seconds",
         "{n:,} empty place(s) where",
+        "calls that were left out: fewer are told",
+        "were measured 1 % beside the truth",
+        "(12 s and 0.5 MB a page)",
     ],
 )
 def test_the_list_finds_what_it_is_for(text):

@@ -47,20 +47,6 @@ def test_times_without_a_date_are_no_lengths_of_intervals(read, day, clock, time
     assert found.table["run"].nunique() == 1
 
 
-KEPT_AS_TEXT = {
-    "lengths of runs": ["00:00:05", "00:01:10", "00:05:23", "00:06:00", "00:07:30", "00:20:00"],
-    "lengths from zero": seconds_of("0:00:0{}"),
-    "minutes and seconds": seconds_of("00:0{}"),
-    "no such day": seconds_of("31.02.2026 10:00:0{}"),
-    "no such hour": seconds_of("27.11.2026 25:00:0{}"),
-    "no such hour of twelve": seconds_of("11/27/2026 13:00:0{} PM"),
-    "day or month": [f"0{k}/0{7 - k}/2026 10:00:00" for k in range(1, 7)],
-    "years of two digits": seconds_of("27.11.26 10:00:0{}"),
-    "lengths of hours": ["05:23:01", "05:24:10", "05:31:00", "05:33:00", "05:40:00", "05:41:00"],
-    "times of day in no order": ["10:00:01", "22:00:05", "03:00:02", "17:00:09", "12:00:00", "08:00:00"],
-}
-
-
 @pytest.mark.parametrize("name", ["label", "elapsed", "duration", "runtime", "wall time", "cpu time"])
 def test_times_of_day_are_taken_from_columns_that_are_called_so(read, name):
     taken = read(of_times(name, seconds_of("10:00:0{}")))
@@ -96,9 +82,6 @@ def test_the_last_rows_of_a_large_table_that_sum_up_nothing_stay(read, footer):
 def test_a_function_called_total_in_the_middle_of_a_large_table_stays(read):
     head, _, rows = large()[0].partition("\n")
     assert read(f"{head}\n" + rows.replace(f"f{N - 5},", "Total,")).n_intervals == N
-
-
-VTUNE = "Function\tHardware Event Count:CPU_CLK_UNHALTED.THREAD\tHardware Event Count:INST_RETIRED.ANY\n"
 
 
 # ------------------------------------------------------------------ names and scales
@@ -143,28 +126,6 @@ def test_events_with_numbers_behind_a_point_keep_their_names(read):
 
 
 # ------------------------------------------------------------------ perf before version 3.18
-
-OLD_TEXT = """
- Performance counter stats for './a.out':
-
-      1,411,821,624 cycles                    #    3.000 GHz                     [83.31%]
-      1,933,392,528 instructions              #    1.37  insns per cycle
-                                             #    0.47  stalled cycles per insn [82.33%]
-          3,912,345 branch-misses             #    1.00% of all branches         [83.34%]
-
-        1.236543210 seconds time elapsed
-
-"""
-OLDEST_TEXT = """
- Performance counter stats for './a.out':
-
-     1411821624  cycles                   #   3000.000 M/sec  (scaled from 83.31%)
-     1933392528  instructions             #      1.370 IPC     (scaled from 82.33%)
-        3912345  branch-misses            #      1.000 %       (scaled from 83.34%)
-
-    1.236543210  seconds time elapsed
-
-"""
 
 
 @pytest.mark.parametrize("text", ["3,cycles,instructions\n5,cycles,instructions\n", "1000,cycles\n30,cache-misses\n"])

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 import perfkit as pk
-from perfkit.scoring.dag_gus import group, second_opinion
+from perfkit.scoring.dag_gus import second_opinion
 from perfkit.simulators.dag.relax import _add, _halved_loads
+from perfkit.simulators.groups import group
 
 
 def test_a_chain_gains_by_its_latency_only():

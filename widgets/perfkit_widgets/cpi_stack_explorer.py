@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from perfkit.errors import DataError, SettingError
-from perfkit.names import counted
+from perfkit.errors import DataError, SettingError, counted
 from perfkit.plots.cpi_stack import colours, line_over_time, named_fits, time_axis
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, distinct, short, visible_range
 from perfkit_widgets import figures

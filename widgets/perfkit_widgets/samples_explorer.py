@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from perfkit.names import counted
+from perfkit.errors import counted
 from perfkit.plots.samples import (
     PER,
     check_events,

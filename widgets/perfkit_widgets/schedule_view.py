@@ -6,8 +6,7 @@ import ipywidgets as widgets
 import numpy as np
 import traitlets
 
-from perfkit.errors import UnavailableError
-from perfkit.names import counted
+from perfkit.errors import UnavailableError, counted
 from perfkit.plots.extended_roofline import STALL_COLOURS, TYPE_COLOURS, binned_counts, plot_schedule, type_name
 from perfkit.plots.style import short
 from perfkit_widgets import figures

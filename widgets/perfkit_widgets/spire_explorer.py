@@ -8,14 +8,12 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from perfkit.errors import DataError, SettingError
-from perfkit.names import counted
+from perfkit.errors import DataError, SettingError, closest, counted
 from perfkit.plots.samples import stretch_label, throughput_label
 from perfkit.plots.spire_views import sample_positions
 from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, breakable, distinct, short
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.areas import Areas
-from perfkit.samples.events import closest
 from perfkit.samples.table import Samples, expect_samples
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html

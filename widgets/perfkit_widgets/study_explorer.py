@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from perfkit.errors import PerfkitError, SettingError
-from perfkit.names import counted, did_you_mean
+from perfkit.errors import PerfkitError, SettingError, counted, did_you_mean
 from perfkit.plots.studies import category_colours, coinciding, distribution_bars, median_lines, with_unit
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, fitted, short, typical
 from perfkit_widgets import figures

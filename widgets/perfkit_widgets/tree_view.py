@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from perfkit.errors import SettingError
-from perfkit.names import counted
+from perfkit.errors import SettingError, counted
 from perfkit.plots.studies import node_colours, node_text, tree_layout, tree_size
 from perfkit.plots.style import ink_on
 from perfkit_widgets.base import Downloads, Explorer, heading

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfkit.cli.pages import answer
-from perfkit.errors import SettingError
-from perfkit.names import listed
+from perfkit.errors import SettingError, listed
 
 # A parameter: its type, its default as text, and its help; the form in which a notebook's are listed.
 _Parameters = dict[str, dict[str, str]]

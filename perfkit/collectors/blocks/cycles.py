@@ -24,9 +24,8 @@ import numpy as np
 
 from perfkit.collectors.blocks.assembled import code_of
 from perfkit.collectors.host.measuring import CLOCK
-from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, of_extra
+from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, listed, of_extra
 from perfkit.files import replaced
-from perfkit.names import listed
 from perfkit.results import Kind, Tabled, draw
 from perfkit.trace.block import CODE, PAGE, WORD, BasicBlock, listed_blocks
 

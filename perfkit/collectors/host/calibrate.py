@@ -28,12 +28,11 @@ import numpy as np
 from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.code import flags, processor
 from perfkit.collectors.host.resources import EXTRAS, core_resources, memory_resources
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, did_you_mean, listed, of_extra
 from perfkit.machine.core import Microarchitecture, recognised_host
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.overlays import write_overlay
-from perfkit.names import did_you_mean, listed
 from perfkit.results import Kind, Plain, draw
 from perfkit.trace.x86 import class_of
 

@@ -26,8 +26,7 @@ from perfkit.collectors.microbenchmark.passes import Task, measure_all, record_o
 from perfkit.collectors.microbenchmark.process import deaf_to_interrupts, event_numbers
 from perfkit.collectors.microbenchmark.sources import idle_dimensions
 from perfkit.collectors.microbenchmark.store import Store, write_whole
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, expect
-from perfkit.names import counted
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, counted, expect
 from perfkit.study.design import SequentialDesign, expect_budget
 from perfkit.study.expressions import Expression
 from perfkit.study.runs import StudyRuns

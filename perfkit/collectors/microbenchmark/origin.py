@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfkit._version import __version__
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import MachineState, now
 from perfkit.collectors.microbenchmark.files_read import ENVIRONMENT, hash_of
 from perfkit.errors import FormatError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.files import WRITER
 from perfkit.study.study import Study, split_compiler
 
 _MISSING = "missing: "
@@ -28,7 +28,7 @@ def metadata_of(study: Study, state: MachineState) -> dict[str, Any]:
             versions[name] = f"{_MISSING}{error}"
     return {
         "study": study.name, "fingerprint": study.fingerprint(), "kind": "measured", "date": now(),
-        "perfkit": __version__, "compilers": versions, "machine": json.loads(json.dumps(state.to_dict())),
+        "perfkit": WRITER, "compilers": versions, "machine": json.loads(json.dumps(state.to_dict())),
         "policy": study.policy.model_dump(), "cache": study.cache, "files": {}, "own": {}, "host": dict(study.host),
         "executions": study.executions, "environment": {name: os.environ.get(name, "") for name in ENVIRONMENT},
     }  # fmt: skip

@@ -406,8 +406,7 @@ def event_numbers(name: str) -> tuple[int, int]:
     if name.startswith("r") and len(name) > 1:
         with contextlib.suppress(ValueError):
             return 4, int(name[1:], 16)
-    from perfkit.errors import SettingError
-    from perfkit.names import did_you_mean
+    from perfkit.errors import SettingError, did_you_mean
 
     raise SettingError(f"unknown event {name!r}; {did_you_mean(name, EVENTS)}; or a raw code such as r01c2")
 

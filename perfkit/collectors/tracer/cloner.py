@@ -32,7 +32,7 @@ from perfkit.collectors.tracer.own_memory import interpreter, own_paths, thread_
 from perfkit.collectors.tracer.pinned import pinned_environment, process_environment, renamed
 from perfkit.collectors.tracer.recording import Recording, disassembled, whole_blocks
 from perfkit.errors import DataError, NeverCalledError, UnavailableError
-from perfkit.workers.started import module_path
+from perfkit.files import module_path
 
 _CHILD = "perfkit.collectors.tracer.child"
 _BUFFERS = ("blocks", "addresses", "sizes")

@@ -381,8 +381,8 @@ class Tracer:
             system = [[each.start, each.end] for each in recording.loaded if is_system(each.path)]
             extra |= {"system": json.dumps(system)} if system else {}
         if self.pinned:
-            extra["libraries"] = json.dumps(_libraries(recording))
-            extra["own_code"] = json.dumps(_own_code(recording))
+            extra["libraries"] = json.dumps(_digests(recording, of_system=True))
+            extra["own_code"] = json.dumps(_digests(recording, of_system=False))
         left = recording.notes.get("not_followed_calls")
         if self.callees and left:
             warnings.warn(
@@ -429,16 +429,14 @@ class Tracer:
         return annotate(trace, recording.loaded, folders)
 
 
-def _libraries(recording: Recording) -> dict[str, str]:
-    """Return the system's libraries whose code is in a recording, by name, with what tells their versions apart."""
-    names = {Path(each.path).name: each.path for each in recording.loaded if is_system(each.path)}
-    return {name: ElfFile(path).sha256[:12] for name, path in sorted(names.items()) if Path(path).is_file()}
+def _digests(recording: Recording, of_system: bool) -> dict[str, str]:
+    """Return what tells versions of the files apart whose code is in a recording, by name.
 
-
-def _own_code(recording: Recording) -> dict[str, str]:
-    """Return the other files whose code is in a recording, by name, with the digest of their code where it is known."""
-    paths = {Path(each.path).name: Path(each.path) for each in recording.loaded if not is_system(each.path)}
-    found = {name: ElfFile(path).code_sha256[:16] for name, path in sorted(paths.items()) if path.is_file()}
+    Of the system's libraries that is the whole file's digest, of others that of their code, where it is known.
+    """
+    paths = {Path(each.path).name: Path(each.path) for each in recording.loaded if is_system(each.path) == of_system}
+    files = {name: ElfFile(path) for name, path in sorted(paths.items()) if path.is_file()}
+    found = {name: file.sha256[:12] if of_system else file.code_sha256[:16] for name, file in files.items()}
     return {name: digest for name, digest in found.items() if digest}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, counted, did_you_mean, listed
 from perfkit.fitters.bottlenecks.doubts import in_turns, share_counted
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
@@ -21,7 +21,6 @@ from perfkit.fitters.bottlenecks.features import (
     telling_all,
 )
 from perfkit.fitters.bottlenecks.names import names_for, pasted
-from perfkit.names import counted, did_you_mean, listed
 from perfkit.results import Tabled, draw
 from perfkit.samples.events import as_perf_types
 from perfkit.samples.table import Samples
@@ -43,7 +42,6 @@ _TELLING = 0.02  # the gain below which an event is not worth a count where the 
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
 _DIVIDES = "floating-point divisions may hold it back: no event is known that counts this processor's divider of them"
 _NEXT = 3  # events to measure next that are told at once
-_COLUMNS = ["resource", "speedup", "probability", "status", "evidence"]
 
 
 def rows_of_run(runs: pd.DataFrame, run: str) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit import datasets
-from perfkit.errors import DataError, expect
+from perfkit.errors import DataError, expect, listed
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
 from perfkit.fitters.bottlenecks.doubts import impossible_shares, share_counted
 from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, DIVISIONS, Explanation, Weighed, remarks
@@ -36,7 +36,6 @@ from perfkit.fitters.bottlenecks.names import Named, countable, matched, unused
 from perfkit.fitters.bottlenecks.stacks import LearntStacks, stacks_of, telling
 from perfkit.machine.classes import classes_of
 from perfkit.machine.core import Microarchitecture
-from perfkit.names import listed
 from perfkit.samples.events import counter_unit, other_core
 from perfkit.samples.table import Samples, expect_samples
 

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from perfkit import datasets
+from perfkit.errors import listed
 from perfkit.fitters.bottlenecks.features import any_of
-from perfkit.names import listed
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core
 

@@ -9,10 +9,10 @@ from itertools import combinations, pairwise
 import numpy as np
 import pandas as pd
 
+from perfkit.errors import listed
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.solvers import Form
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, spread_of
-from perfkit.names import listed
 from perfkit.samples.events import core_unit, normalise
 
 # The most cycles that one count can cost, by what it counts. Generous: beyond these no machine of today explains it.

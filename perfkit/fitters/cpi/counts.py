@@ -7,10 +7,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError, SettingError
-from perfkit.names import listed
+from perfkit.errors import DataError, SettingError, closest, listed
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, mode_cautions, normalise, other_core
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, mode_cautions, normalise, other_core
 from perfkit.samples.processors import generic_misses
 from perfkit.samples.table import Samples, expect_samples
 

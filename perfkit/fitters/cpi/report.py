@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfkit.names import counted, p_words
+from perfkit.errors import counted, p_words
 from perfkit.results import labelled
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from perfkit.errors import counted, listed
 from perfkit.fitters.cpi.validation import CpiBracket
-from perfkit.names import counted, listed
 
 FEWEST = (
     20  # intervals of a supported stack: two for each block of the least bootstrap (perfkit.fitters.cpi.validation)

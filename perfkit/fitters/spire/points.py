@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import DataError
-from perfkit.names import listed
+from perfkit.errors import DataError, listed
 from perfkit.samples.table import Samples
 
 # What Linux calls the counters of one kind of core, where a machine has several.

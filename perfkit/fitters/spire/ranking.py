@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, counted, listed
 from perfkit.fitters.machine_code import as_machine_code
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points
-from perfkit.names import counted, listed
 from perfkit.results import Tabled, draw
 from perfkit.samples.events import per_unit
 

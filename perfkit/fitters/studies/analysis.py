@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
-from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
+from perfkit.errors import DataError, FormatError, MissingFileError, SettingError, counted
 from perfkit.files import a_path, arrow_table, data_frame, existing, reading, replaced
 from perfkit.fitters.studies.categories import (
     NOT_MEASURED,
@@ -45,7 +45,6 @@ from perfkit.fitters.studies.categories import (
 from perfkit.fitters.studies.classifier import Classification, Classifier
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
-from perfkit.names import counted
 from perfkit.results import Kind, Summarised, drawn, joint_kind, kind_of, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.settings_file import explain, line_of_setting, placed, read_yaml
@@ -224,7 +223,10 @@ class AnalysisResult(Summarised):
                 part.save(folder / f"{name}.json")
         for number, one in enumerate(self.classifications, 1):
             one.save(folder / f"classifier-{number}.json")
-        drawn("studies:save_pictures", self, folder=folder)
+        for name, figure in drawn("studies:each_picture", self):
+            for kind in self.settings.formats:
+                with replaced(folder / f"{name}.{kind}") as temporary:
+                    figure.savefig(temporary, dpi=110, format=kind)
         about = {"format": _FORMAT, "rows_read": self.rows_read, "settings": self.settings.model_dump(mode="json")}
         about["parts"] = [name for name in _PARTS if getattr(self, name) is not None]
         about["attributes"] = dict(self.table.attrs)  # before its version 18, pyarrow does not keep them

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from perfkit.errors import DataError, SettingError
-from perfkit.names import did_you_mean, listed
+from perfkit.errors import DataError, SettingError, did_you_mean, listed
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 if TYPE_CHECKING:

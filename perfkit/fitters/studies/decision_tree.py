@@ -14,10 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, SettingError, expect
+from perfkit.errors import DataError, SettingError, counted, expect
 from perfkit.fitters.studies.categories import Categories, as_frame, column
 from perfkit.fitters.studies.folds import ONE_CATEGORY, ToldCategories
-from perfkit.names import counted
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 if TYPE_CHECKING:

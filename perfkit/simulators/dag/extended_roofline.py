@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.errors import DataError, SettingError, expect, of_extra
+from perfkit.errors import DataError, SettingError, expect, listed, of_extra
 from perfkit.files import replaced
-from perfkit.names import listed
 from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.dag.core import BUFFERS
 

@@ -10,11 +10,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit._version import __version__
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import NodeSource
 from perfkit.errors import FormatError, SettingError, of_extra
-from perfkit.files import replaced
+from perfkit.files import WRITER, replaced
 from perfkit.simulators.dag.core import DagCore, parameter_names
 from perfkit.simulators.dag.schedule import DagScheduler
 
@@ -152,7 +151,7 @@ def _digest(source: str, scheduler: DagScheduler) -> str:
     core = {f.name: getattr(scheduler.core, f.name) for f in fields(DagCore) if f.name not in ("name", "sources")}
     # 54 and 54.0 are one configuration.
     numbers = {name: None if value is None else float(value) for name, value in core.items()}
-    about = {"perfkit": __version__, "dag": source, "core": numbers, "switches": scheduler.settings()}
+    about = {"perfkit": WRITER, "dag": source, "core": numbers, "switches": scheduler.settings()}
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=float).encode()).hexdigest()
 
 

@@ -15,8 +15,7 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-from perfkit.errors import DataError, SettingError, of_extra
-from perfkit.names import counted
+from perfkit.errors import DataError, SettingError, counted, of_extra
 from perfkit.results import Kind, Tabled, draw, markdown_table
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.added import COLUMNS, added_lines

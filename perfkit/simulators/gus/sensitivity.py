@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError, expect, of_extra
+from perfkit.errors import SettingError, expect, listed, of_extra
 from perfkit.machine.core import Microarchitecture
-from perfkit.names import listed
 from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus.passes import Progress
 from perfkit.trace.trace import Trace

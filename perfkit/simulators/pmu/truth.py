@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, SettingError, did_you_mean
 from perfkit.files import arrow_table, existing, reading, replaced
-from perfkit.names import did_you_mean
 from perfkit.results import Kind, Summarised, answering, draw
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.sensitivity import sensitivity

@@ -23,7 +23,7 @@ NOTES = (
 
 
 def collected(study, **settings):
-    """Return the table of a study of which nothing is told, unless that its windows are short or long, or vary."""
+    """Return the table of a study of which nothing is reported, unless that its windows are short or long, or vary."""
     table = Microbenchmark(jobs=1, **settings).collect(study).table
     assert [told for told in table["message"] if told and not told.startswith(NOTES)] == []
     return table
