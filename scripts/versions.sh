@@ -33,7 +33,7 @@ newest)
     tests "$@"
     ;;
 lowest)
-    uv pip compile -q "$root/pyproject.toml" --extra studies --resolution lowest-direct \
+    uv pip compile -q "$root/pyproject.toml" --extra studies --resolution lowest-direct --only-binary :all: \
         --python "$env/bin/python" --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o "$VERSIONS/lowest.txt"
     pip -r "$VERSIONS/lowest.txt" "${views[@]}" "${tools[@]}"
     tests "$@"
