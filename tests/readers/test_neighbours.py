@@ -7,6 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError
+from perfkit.samples.clocks import is_fixed_rate
 
 
 def totals(samples):
@@ -863,3 +864,217 @@ def test_perfs_table_of_metrics_is_refused_with_what_to_do(read, table, began, f
 def test_ratios_beside_counts_do_not_hide_them(read, ratio, end):
     found = read(f"cycles,instructions,{ratio}{end}\n1000,2000,2.0{end}\n1100,2100,1.9{end}\n")
     assert {k: v for k, v in totals(found).items() if k in COUNTED} == {"cycles": 2100, "instructions": 4100}
+
+
+# ------------------------------------------------------------------ powers of ten below one, and of times
+
+BESIDE = ((1_200_000, 2_400_000), (1_300_000, 2_500_000), (1_320_000, 2_510_000))
+
+
+def beside(name, cells=(1500, 1600, 1550)):
+    """Return a table of whole counts with one more column."""
+    rows = "".join(f"{k};{c};{i};{x}\n" for k, ((c, i), x) in enumerate(zip(BESIDE, cells, strict=True)))
+    return f"run;cycles;instructions;{name}\n{rows}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "miss rate (×10⁻³)",
+        "miss rate (‰)",
+        "L1 misses [1e-3]",
+        "misses (10^-2)",
+        "misses × 10^-2",
+        "misses (×10**-3)",
+        "misses (ppm)",
+        "misses per mille",
+        "stalls (percent of slots)",
+        "stalls_percent_of_slots",
+        "IPC (10^-2)",
+        "time (×10⁻³)",
+        "misses (x 1e-3)",
+    ],
+)
+def test_a_column_scaled_by_less_than_one_counts_nothing(read, name):
+    samples = read(beside(name))
+    assert set(totals(samples)) == {"cycles", "instructions"}
+    assert any(name in note for note in samples.notes), "it is told"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("time (×10⁻³ s)", 1e-3),
+        ("time [10^-3 s]", 1e-3),
+        ("elapsed [1e-6 s]", 1e-6),
+        ("elapsed (10⁻⁹ s)", 1e-9),
+        ("runtime (x10^-3 sec)", 1e-3),
+        ("duration (10^3 s)", 1e3),
+        ("time (10^-3 ms)", 1e-6),
+        ("time 10^-3 s", 1e-3),
+        ("time (ms)", 1e-3),
+        ("latency (s)", 1.0),
+    ],
+)
+def test_a_time_in_powers_of_ten_is_a_time(read, name, unit):
+    samples = read(beside(name))
+    assert set(totals(samples)) == {"cycles", "instructions"}
+    assert samples.intervals()["seconds"].tolist() == pytest.approx([1500 * unit, 1600 * unit, 1550 * unit])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tol_1e-3",
+        "eps=1e-3",
+        "run-10",
+        "port 10",
+        "energy (mJ)",
+        "energy (10^-3 J)",
+        "level_10",
+        "branch-10^3",
+        "stall_10",
+        "uops 10",
+        "lat-1e-6",
+        "rate_matched",
+        "misses (1)",
+        "latency 10-20 ns",
+        "permille_events",
+        "ppm_events",
+        "walks [ns]",
+        "walks [10^-9 s]",
+        "percent_of",
+        "L1D.10",
+    ],
+)
+def test_what_only_looks_like_a_power_below_one_is_counted(read, name):
+    assert totals(read(beside(name)))[name] == 4650
+
+
+@pytest.mark.parametrize("unit", ["percent of slots", "10^-3", "×10⁻³", "‰", "% of loads"])
+def test_rows_of_a_long_table_in_shares_are_no_counts(read, unit):
+    rows = f"event,value,units\ncycles,1200334,cycles\ninstructions,2200334,instructions\nFrontend Bound,12,{unit}\n"
+    assert totals(read(rows)) == {"cycles": 1200334, "instructions": 2200334}
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"), [("10^3", 1e3), ("×10⁶", 1e6), ("uops", 1), ("slots", 1), ("events of 1", 1)]
+)
+def test_rows_of_a_long_table_in_other_units_are_counts(read, unit, factor):
+    rows = f"event,value,units\ncycles,1200334,cycles\ninstructions,2200334,instructions\nmisses,12,{unit}\n"
+    assert totals(read(rows))["misses"] == 12 * factor
+
+
+# ------------------------------------------------------------------ shares that add up to a whole
+
+CLOCKED = "time,cycles,instructions,slots,"
+
+
+def clocked(names, rows):
+    body = "".join(
+        f"{k + 1}.5,{1_000_100 + 300 * k},{1_800_200 + 210 * k * k},{6_000_000 + 100 * k},{','.join(map(str, cells))}\n"
+        for k, cells in enumerate(rows)
+    )
+    return f"{CLOCKED}{','.join(names)}\n{body}"
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        (("retiring", "bad-spec", "fe-bound", "be-bound"), ((30, 10, 20, 40), (31, 9, 21, 39), (28, 12, 20, 40))),
+        (
+            ("retiring", "bad-spec", "fe-bound", "be-bound"),
+            ((30.1, 9.9, 20, 40), (31, 9.5, 20, 39.5), (28, 12, 20, 40)),
+        ),
+        (("Retiring", "Bad Speculation", "Frontend Bound", "Backend Bound"), ((0.3, 0.1, 0.2, 0.4),) * 2),
+        (("Retiring", "Bad Speculation", "Frontend Bound", "Backend Bound"), ((30, 10, 20, 40),)),
+        (("us", "sy", "id"), ((50, 10, 40), (60, 5, 35), (61, 4, 35), (20, 10, 70))),
+        (("L1", "L2", "L3", "DRAM"), ((90, 5, 3, 1.9), (80, 10, 5, 5), (85, 10, 3, 2.1))),
+    ],
+)
+def test_columns_that_add_up_to_a_whole_in_every_row_are_shares(read, names, rows):
+    samples = read(clocked(names, rows))
+    assert set(totals(samples)) == {"cycles", "instructions", "slots"}
+    assert all(any(name in note for note in samples.notes) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        (("retiring", "bad-spec", "fe-bound"), ((30, 10, 20), (31, 9, 21), (28, 12, 20))),  # no whole
+        (("l1", "l2", "l3"), ((50, 10, 40), (60, 5, 36), (61, 4, 30))),
+        (("l1", "l2"), ((50, 50), (60, 40), (61, 39))),  # two that do by turns
+        (("l1", "l2", "l3"), ((50, 10, 40),)),  # once, by accident
+        (("retiring", "bad-spec", "fe-bound", "be-bound"), ((3000, 1000, 2000, 4000), (3100, 900, 2100, 3900))),
+    ],
+)
+def test_columns_that_do_not_are_counted(read, names, rows):
+    found = totals(read(clocked(names, rows)))
+    assert {name: found[name] for name in names} == {n: sum(r[i] for r in rows) for i, n in enumerate(names)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["AI [flop/byte]", "B/F", "flops/byte", "Arithmetic Intensity", "misses per 10^3 instr", "loads/10³ instructions"],
+)
+def test_quotients_of_work_and_bytes_are_no_events(read, name):
+    assert set(totals(read(beside(name)))) == {"cycles", "instructions"}
+
+
+@pytest.mark.parametrize("name", ["intensity_events", "b/f/loads", "offcore/bytes", "AI", "per_instr_queue"])
+def test_what_only_looks_like_such_a_quotient_is_counted(read, name):
+    assert totals(read(beside(name)))[name] == 4650
+
+
+# ------------------------------------------------------------------ fields of perf between colons
+
+
+def test_events_with_colons_between_colons(read):
+    text = (
+        "3::syscalls:sys_enter_read:1397967:100.00::\n1419380::cycles:u:1397967:50.00:1.015:GHz\n"
+        "2419380::instructions:u:1397967:100.00:1.70:insn per cycle\n77::cache-misses:1397967:100.00::\n"
+        "5::sched:sched_switch:uk:1397967:100.00::\n"
+    )
+    samples = read(text)
+    counts = {"syscalls:sys_enter_read": 3, "cycles:u": 1419380, "instructions:u": 2419380, "cache-misses": 77}
+    assert totals(samples) == {**counts, "sched:sched_switch:uk": 5}
+    assert samples.n_intervals == 1
+    assert shares(samples)["cycles:u"] == 0.5
+
+
+def test_control_groups_between_other_signs(read):
+    text = "1419380;;cycles:u;web;1397967;50.00;;\n2419380;;instructions:u;web;1397967;100.00;;\n"
+    assert read(text).table["place"].unique().tolist() == ["web"]
+
+
+# ------------------------------------------------------------------ numbers of counters behind names
+
+
+def test_numbers_of_counters_in_parentheses_are_no_part_of_names(read):
+    names = "CPU_CYCLES(0),INSTRUCTIONS(1),L1I_DIR_WRITES(2),L1D_PENALTY_CYCLES(5)"
+    found = totals(
+        read(f"{names}\n5203311022,2301120334,10233412,803311220\n5203313022,2301120334,10233413,803311221\n")
+    )
+    assert found == {
+        "CPU_CYCLES": 10406624044, "INSTRUCTIONS": 4602240668, "L1I_DIR_WRITES": 20466825,
+        "L1D_PENALTY_CYCLES": 1606622441,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("names", ["cycles,instructions,port(0),port(1),port(2)", "cycles,instructions,l1(2),l2(2),l3"])
+def test_numbers_in_parentheses_that_tell_columns_apart_stay(read, names):
+    found = totals(read(f"{names}\n1000,2000,7,8,90\n1100,2000,7,9,99\n"))
+    assert set(found) == set(names.split(","))
+
+
+# ------------------------------------------------------------------ ticks of the time stamp counter
+
+
+@pytest.mark.parametrize("name", ["tsc_delta", "delta_tsc", "tsc_diff", "rdtsc", "tsc_cycles", "TSC ticks"])
+def test_ticks_of_the_time_stamp_counter_pass_whatever_is_done(name):
+    assert is_fixed_rate(name)
+
+
+@pytest.mark.parametrize("name", ["tsc_deadline_misses", "rdtsc_retired", "tsx_delta", "ctsc"])
+def test_other_words_with_its_letters_do_not(name):
+    assert not is_fixed_rate(name)
