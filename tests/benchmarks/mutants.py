@@ -424,8 +424,11 @@ def _run(tree: Path, tests: list[str], cache: Path, watch: _Watch) -> int:
 
 
 def test_files(tree: Path, file: str, patterns: list[str]) -> list[str]:
-    """Return the files of tests of a mutated one: those that import it, then those that its part names."""
-    package, _, module = file.removesuffix(".py").replace("/", ".").rpartition(".")
+    """Return the files of tests of a mutated one: those that import it, then those that its part names.
+
+    What runs in a child process (``timed_child``) has those of the module that starts it.
+    """
+    package, _, module = file.removesuffix(".py").removesuffix("_child").replace("/", ".").rpartition(".")
     imports = re.compile(
         rf"^(from {package}(\.{module} import|\b.* import.*\b{module}\b)|import {package}\.{module}\b)", re.M
     )
