@@ -44,7 +44,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-EQUIVALENT = Path(__file__).with_name("equivalent.json")  # {"file: new text of the line": reason}
+EQUIVALENT = Path(__file__).with_name("equivalent.json")  # {"file: new text of the line": reason}, or "without OLD"
 _SLOW_SECONDS = 10
 _MOST_SECONDS, _MOST_TESTS, _MOST_CASES = 30, 1000, 30  # on one mutation; of one test with parameters
 
@@ -594,8 +594,10 @@ def _is_compiled(tree: Path, function: str) -> bool:
 
 
 def _key(mutant: Mutant, source: bytes) -> str:
-    """Return how `EQUIVALENT` names a mutation: its file and what its lines become."""
-    return f"{mutant.file}: {' '.join(x[1:].strip() for x in mutant.told(source).splitlines() if x.startswith('+'))}"
+    """Return how `EQUIVALENT` names a mutation: its file and what its lines become, or what is left out."""
+    lines = mutant.told(source).splitlines()
+    was, now = (" ".join(x[1:].strip() for x in lines if x.startswith(sign)) for sign in "-+")
+    return f"{mutant.file}: {f'without {was}' if now == 'pass' else now}"
 
 
 def main() -> int:

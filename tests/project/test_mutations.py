@@ -113,3 +113,12 @@ def test_what_runs_in_a_child_is_tried_on_the_tests_of_what_starts_it(tmp_path, 
     (tmp_path / "tests/part/test_b.py").write_text("from perfkit.part.timed import time_calls\n")
     (tmp_path / "tests/part/test_a.py").write_text("from perfkit.part.other import timed_out\n")
     assert mutants.test_files(tmp_path, file, ["tests/part"]) == ["tests/part/test_b.py", "tests/part/test_a.py"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [(b"x + 1", "x - 1", "code.py: b = x - 1"), (b"c = 2", "pass", "code.py: without c = 2")],
+)
+def test_two_statements_that_are_left_out_have_two_names(old, new, key):
+    at = OLD.index(old)
+    assert mutants._key(Mutant("code.py", 2, at, at + len(old), new), OLD) == key

@@ -1078,3 +1078,79 @@ def test_ticks_of_the_time_stamp_counter_pass_whatever_is_done(name):
 @pytest.mark.parametrize("name", ["tsc_deadline_misses", "rdtsc_retired", "tsx_delta", "ctsc"])
 def test_other_words_with_its_letters_do_not(name):
     assert not is_fixed_rate(name)
+
+
+# ------------------------------------------------------------------ keys and values
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("cycles=100 instructions=200", "cycles=110 instructions=210"),
+        (
+            "event=cycles count=100",
+            "event=instructions count=200",
+            "event=cycles count=110",
+            "event=instructions count=210",
+        ),
+        ("i=1 cycles=100 instructions=200", "i=2 cycles=110 instructions=210"),
+    ],
+)
+def test_records_of_two_pairs_and_more_are_read(read, lines):
+    samples = read("\n".join(lines) + "\n")
+    assert totals(samples) == {"cycles": 210, "instructions": 410}
+    assert samples.n_intervals == 2
+
+
+def test_lines_of_one_pair_are_counts_of_one_interval_each_time_they_come_again(read):
+    samples = read("cycles=100\ninstructions=200\ncycles=110\ninstructions=210\n")
+    assert totals(samples) == {"cycles": 210, "instructions": 410}
+    assert samples.n_intervals == 2
+
+
+# ------------------------------------------------------------------ columns that number the rows
+
+
+def numbered(name, numbers, first=True):
+    rows = [(1_000_100 + 997 * k * k, 2_000_300 + 1_203 * k, 5 + (7 * k) % 5) for k in range(len(numbers))]
+    cells = [(n, *row) if first else (*row, n) for n, row in zip(numbers, rows, strict=True)]
+    head = (name, "cycles", "instructions", "misses") if first else ("cycles", "instructions", "misses", name)
+    return "\n".join(",".join(map(str, row)) for row in (head, *cells)) + "\n"
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("i", range(3)),
+        ("k", range(4)),
+        ("idx", range(1, 3)),
+        ("id", range(5)),
+        ("step", range(1, 6)),
+        ("seq", range(4)),
+        ("nr", range(1, 5)),
+        ("shot", range(4)),
+        ("x", range(1, 5)),
+        ("index", range(3)),
+        ("id", (7, 8, 9)),
+    ],
+)
+def test_a_column_that_numbers_the_rows_is_no_event(read, name, numbers, first):
+    samples = read(numbered(name, list(numbers), first))
+    assert set(totals(samples)) == {"cycles", "instructions", "misses"}
+    assert samples.n_intervals == len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("x", (1, 2)),
+        ("x", (1, 2, 3)),
+        ("x", (2, 3, 4, 5)),
+        ("x", (1, 2, 4, 5)),
+        ("l2-misses", (1, 2, 3, 4)),
+        ("i", (4, 2, 9)),
+    ],
+)
+def test_a_column_that_does_not_is_counted(read, name, numbers):
+    assert totals(read(numbered(name, numbers)))[name] == sum(numbers)
