@@ -16,7 +16,7 @@ env="$VERSIONS/$what-$("$python" -c 'import sys; print(*sys.version_info[:2], se
 [ -x "$env/bin/python" ] || "$python" -m venv "$env"
 pip() { "$env/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
 tools=(pytest pytest-timeout pytest-benchmark pytest-xdist hypothesis networkx)
-views=(ipywidgets bqplot anywidget papermill) # some tests list the views and the pages, too
+views=(ipywidgets bqplot anywidget papermill jinja2) # some tests list the views and the pages, too
 
 tests() {
     cd "$root"
