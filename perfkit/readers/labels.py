@@ -28,7 +28,7 @@ _NEVER_COUNTED = re.compile(
     r"^(?:pid|tid|tgid|ppid|pgid|rank|seed|uid|gid|(?:thread|process|core|cpu|gpu|queue|run)id|(?:\w+[ _-]+)+id|"
     r"exit|rc|errno|retval|(?:exit|return|ret)[ _-]?(?:code|status|value)|"
     r"row|(?:line|row|sample|record)(?:no| ?#)|line|rep|trial|repetition|iter|iteration|"
-    r"(?:\w+[ _-])?(?:addr|address|ptr|pointer))$",
+    r"(?:\w+[ _-])?(?:addr|address|ptr|pointer|(?:begin|start|end|stop)[ _-](?:cycles?|ticks?|tsc)))$",
     re.IGNORECASE,
 )
 # Names of a row's number, where it goes up by one from row to row.

@@ -21,13 +21,13 @@ _TOTAL = re.compile(
 )
 _UNIT_OF_WORK = (
     r"k?ins(?:n|t|tr|truction|truktion(?:en)?)?s?|ki|befehle?|cycles?|cyc|zykl(?:us|en)|op|operation|iter|iteration|call|"
-    r"item|elem|element|byte|miss(?:es)?|hits?|faults?|branch(?:es)?|loads?|accesse?s?|references?"
+    r"item|elem|element|byte|miss(?:es)?|hits?|faults?|branch(?:es)?|loads?|accesse?s?|ref(?:erence)?s?"
 )
 _MANY = r"(?:(?:10(?:\^|\*\*)?[36³⁶]|1?k(?:ilo)?|1?m|1[,.']?000(?:[,.']?000)?|thousand|million|tausend)[ _.-]?)?"
 _PER = re.compile(
     rf"(?:^|[ _.\-(\[])(?:[a-z]{{0,3}}pki|(?:per[ _.-]?|pro[ -]){_MANY}(?:{_UNIT_OF_WORK}))[)\]]?$|"
     r"^[a-z]{0,2}pki[ _.\-]|"
-    r"[a-z]/(?:op|iter|iteration|call|item|elem|element|byte)[)\]]?$|^(?:b/f|f/b)$|[ _.-]intensity$|"
+    r"[a-z]/(?:op|iter|iteration|call|item|elem|element|byte)[)\]]?$|^(?:b/f|f/b)$|[ _.-]intensity$|^ed2?p$|"
     # What is divided sounds like an event: a unit of counters (cpu/cycles, offcore/loads) is no dividend.
     rf"(?:miss(?:es)?|stalls?|hits?|uops?|branches|inst(?:ructions|s)?|loads|stores|accesses|fills|faults|walks|cycles)"
     rf"[)\]]?\s*/\s*{_MANY}(?:{_UNIT_OF_WORK})[)\]]?$",

@@ -1015,7 +1015,16 @@ def test_columns_that_do_not_are_counted(read, names, rows):
 
 @pytest.mark.parametrize(
     "name",
-    ["AI [flop/byte]", "B/F", "flops/byte", "Arithmetic Intensity", "misses per 10^3 instr", "loads/10³ instructions"],
+    [
+        "AI [flop/byte]",
+        "B/F",
+        "flops/byte",
+        "Arithmetic Intensity",
+        "misses per 10^3 instr",
+        "miss/ref",
+        "EDP",
+        "loads/10³ instructions",
+    ],
 )
 def test_quotients_of_work_and_bytes_are_no_events(read, name):
     assert set(totals(read(beside(name)))) == {"cycles", "instructions"}
@@ -1154,3 +1163,22 @@ def test_a_column_that_numbers_the_rows_is_no_event(read, name, numbers, first):
 )
 def test_a_column_that_does_not_is_counted(read, name, numbers):
     assert totals(read(numbered(name, numbers)))[name] == sum(numbers)
+
+
+@pytest.mark.parametrize("name", ["roi_begin_cycles", "end_tsc", "start cycles", "stop_ticks"])
+def test_when_a_row_begins_or_ends_is_no_event(read, name):
+    assert set(totals(read(beside(name, (1_000_000, 3_000_000, 5_000_000))))) == {"cycles", "instructions"}
+
+
+@pytest.mark.parametrize("name", ["frontend_cycles", "backend cycles", "l2_restart_cycles", "stall_end"])
+def test_cycles_of_other_ends_are_counted(read, name):
+    assert totals(read(beside(name)))[name] == 4650
+
+
+@pytest.mark.parametrize(
+    ("said", "warned"),
+    [("cycles in 10^6, instructions in 10^6", True), ("in 1e3", True), ("in 10⁶", True), ("in 10 rows", False)],
+)
+def test_a_comment_that_says_a_scale_is_told(read, said, warned):
+    samples = read(f"# {said}\nrun,cycles,instructions\na,1203,2203\nb,1213,2213\n")
+    assert any("words around the counts say" in note for note in samples.notes) == warned
