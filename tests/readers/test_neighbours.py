@@ -1182,3 +1182,18 @@ def test_cycles_of_other_ends_are_counted(read, name):
 def test_a_comment_that_says_a_scale_is_told(read, said, warned):
     samples = read(f"# {said}\nrun,cycles,instructions\na,1203,2203\nb,1213,2213\n")
     assert any("words around the counts say" in note for note in samples.notes) == warned
+
+
+@pytest.mark.parametrize("spread", [" ± 1", " (3.1 %)"])
+@pytest.mark.parametrize("dressed", [(2,), (0, 1), (0, 1, 2)])
+def test_spreads_behind_numbers_are_no_scales(read, spread, dressed):
+    """Of some columns or of all: what stands before them is read, and only spreads are told of."""
+    rows = [(1000, 2000, 12), (1100, 2150, 13)]
+    body = "".join(
+        ";".join([name, *(f"{x}{spread if i in dressed else ''}" for i, x in enumerate(row))]) + "\n"
+        for name, row in zip("ab", rows, strict=True)
+    )
+    samples = read(f"run;cycles;instructions;misses\n{body}")
+    assert totals(samples) == {"cycles": 2100, "instructions": 4150, "misses": 25}
+    assert any("their spread or share behind them" in note for note in samples.notes)
+    assert not any("K, M, G or T" in note for note in samples.notes)
