@@ -32,7 +32,10 @@ _NEVER_COUNTED = re.compile(
     re.IGNORECASE,
 )
 # Names of a row's number, where it goes up by one from row to row.
-_NUMBER = re.compile(r"^(?:[ijk]|id|idx|index|seq(?:uence)?|step|nr|no|num|number|pos(?:ition)?)$", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"^(?:[ijk]|id|idx|index|seq(?:uence)?|step|nr|no|num|number|pos(?:ition)?|sample|snapshot|record|round)$",
+    re.IGNORECASE,
+)
 _FEW_ROWS = 4  # from which on other columns that count 0, 1, 2, ... or 1, 2, 3, ... number their rows, too
 _MANY_ROWS = 10
 _LARGE = 1000.0

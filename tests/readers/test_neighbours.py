@@ -1142,6 +1142,7 @@ def numbered(name, numbers, first=True):
         ("x", range(1, 5)),
         ("index", range(3)),
         ("id", (7, 8, 9)),
+        ("Sample", (1, 2, 3)),
     ],
 )
 def test_a_column_that_numbers_the_rows_is_no_event(read, name, numbers, first):
