@@ -23,7 +23,7 @@ tests() {
     "$env/bin/python" -c 'import sys, numpy, pandas, scipy, pyarrow, numba
 print("Python", sys.version.split()[0], *(f"{m.__name__} {m.__version__}" for m in (numpy, pandas, scipy, pyarrow, numba)))'
     (($#)) || set -- tests/readers tests/samples tests/exploration tests/files tests/fitters tests/fleet
-    "$env/bin/python" -m pytest -q -p no:cacheprovider -m 'not measures and not browser' "$@"
+    PYTHONPATH="$root:$root/widgets" "$env/bin/python" -m pytest -q -p no:cacheprovider -m 'not measures and not browser' "$@"
 }
 
 case $what in
