@@ -139,6 +139,7 @@ _STREAMLINE = {
     "node_perf_branch_instructions_total": "branches",
     "node_perf_cache_misses_total": "cache-misses",
 }
+_PROMETHEUS = re.compile(r"^node_perf_\w+_total$")
 _NUMBERED = re.compile(r"^([A-Z][A-Z0-9_]*)\(\d+\)$")
 _STREAMLINE_NAME = re.compile(r"^(?P<counter>[A-Z][\w ]*:[^(]+?|node_perf_\w+)(?: \((?P<core>[^)]+)\))?$")
 
@@ -628,6 +629,7 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     text = [grid.names[i] for i in rest if i not in values]
     if text:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
+    named = sum(_PROMETHEUS.match(grid.names[i]) is not None for i in values) > 1
     grid, values = _scaled(_plain_names(grid, report), values, report)
     values = _drop_ratios(grid, values, report)
     series = _series(grid, keys)
@@ -640,7 +642,7 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if "at" not in keys:
         _twice(grid, values, report)
     rows = Rows.of(_by_time(series, of_keys.get(keys.get("at", 0))))
-    totals = find_totals(names, values, rows, "at" in keys, sweep, report)
+    totals = find_totals(names, values, rows, "at" in keys, sweep, report, named)
     if totals is not None:
         known = {k: of_keys[keys[k]] for k in ("interval", "at", "seconds") if keys.get(k) in of_keys}
         values, known, grid = counts_between(grid, values, known, totals, rows, report)

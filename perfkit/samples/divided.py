@@ -43,6 +43,7 @@ _SHARE = re.compile(
     r"per[ _.-]?(?:s|sec|second|ms|us|cycle))[)\]]?|(?:/|[ _]p)(?:s|sec|second)[)\]]?|"
     r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|gflops?|mflops?|mips|percent|ratio|rate|"
     r"speed[ _-]?ups?|slow[ _-]?downs?)$|"
+    r"^(?:pct|percent(?:age)?)[ _.-]|"
     r"^(?:(?:avg|mean|max|min|read|write)[ _.-])?(?:[bfpqrt]ps|iops)$|"
     r"^(?:cpu|avg|mean|core|clock|bzy|tsc|cur)?[ _.-]?(?:freq(?:uency)?|[kmg]hz)(?:[ _.\-(\[]?[kmg]?hz[)\]]?)?$",
     re.IGNORECASE,

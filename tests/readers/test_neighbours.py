@@ -1198,3 +1198,29 @@ def test_spreads_behind_numbers_are_no_scales(read, spread, dressed):
     assert totals(samples) == {"cycles": 2100, "instructions": 4150, "misses": 25}
     assert any("their spread or share behind them" in note for note in samples.notes)
     assert not any("K, M, G or T" in note for note in samples.notes)
+
+
+# ------------------------------------------------------------------ totals by their names, and shares by theirs
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [(1767261600, 1767261615, 1767261630), ("2026-03-01T10:00:00Z", "2026-03-01T10:00:15Z", "2026-03-01T10:00:30Z")],
+)
+def test_few_rows_of_totals_by_name_are_totals(read, stamps):
+    rows = zip(stamps, (100_000_000, 101_000_000, 103_000_000), (200_000_000, 202_000_000, 205_000_000), strict=True)
+    body = "\n".join(f"{t},{c},{i}" for t, c, i in rows)
+    samples = read(f"time,node_perf_cpucycles_total,node_perf_instructions_total\n{body}\n")
+    assert totals(samples) == {"cycles": 3_000_000, "instructions": 5_000_000}
+
+
+def test_few_rows_that_rise_under_other_names_are_counts(read):
+    samples = read(
+        "time,cycles,instructions\n0.5,100000000,200000000\n1.0,101000000,202000000\n1.5,103000000,205000000\n"
+    )
+    assert totals(samples) == {"cycles": 304_000_000, "instructions": 607_000_000}
+
+
+@pytest.mark.parametrize("name", ["pct_stalled", "percent stalled", "Percentage.of.slots"])
+def test_a_column_that_begins_with_per_cent_is_a_share(read, name):
+    assert set(totals(read(beside(name, (12, 13, 14))))) == {"cycles", "instructions"}
