@@ -101,7 +101,13 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/fitters/spire/*.py": _SPIRE,
         "perfkit/fitters/cpi/*.py": _CPI,
         "perfkit/fitters/bottlenecks/*.py": _files(
-            "fitters", "answers_as_before", "bottlenecks", "learnt_stacks", "known_figures", "published_events"
+            "fitters",
+            "answers_as_before",
+            "bottlenecks",
+            "learnt_stacks",
+            "known_figures",
+            "published_events",
+            "real_names",
         ),
         "perfkit/fitters/studies/*.py": _files("fitters", "answers_as_before", "studies_analysis", "known_figures"),
         "perfkit/fitters/topdown.py": _files("fitters", "answers_as_before", "topdown", "known_figures"),
