@@ -89,8 +89,8 @@ _ENABLED = ("enabled", "time_enabled")
 _HAS_FRACTIONS = re.compile(
     r"time|clock|second|sec\b|energy|joule|power|[ _(]m?j\b|[kmgt]i?b(?:ytes?)?\b", re.IGNORECASE
 )
-# Of columns that are shares of one whole: how many there are, and how far rounding takes their sum.
-_FEWEST_SHARES, _MOST_SHARES, _NEARLY = 3, 64, 1.01
+# Of columns that are shares of one whole: how many there are, how far rounding takes their sum, rows looked at first.
+_FEWEST_SHARES, _MOST_SHARES, _NEARLY, _FIRST = 3, 64, 1.01, 16
 _TOPDOWN = re.compile(
     r"(?:tma_)?(?:retiring|bad[ _.-]?spec(?:ulation)?|(?:fe|be|front[ _.-]?end|back[ _.-]?end)[ _.-]?bound)$",
     re.IGNORECASE,
@@ -1065,14 +1065,17 @@ def _of_a_whole(grid: Grid, values: dict[int, np.ndarray]) -> list[int]:
     By accident columns do in few rows, or where they never change: only those of top-down analysis need not be more.
     """
     for whole in (100.0, 1.0):
-        small = [i for i, v in values.items() if np.all((v >= 0) & (v <= whole * _NEARLY))]
-        for n in range(len(small), _FEWEST_SHARES - 1, -1) if len(small) <= _MOST_SHARES else ():
-            for k in range(len(small) - n + 1):
-                some = small[k : k + n]
-                total = np.sum([values[i] for i in some], axis=0)
-                change = sum(np.ptp(values[i]) > 0 for i in some) > 1 and grid.n_rows >= _FEWEST_SHARES
-                if np.all(np.abs(total - whole) < (_NEARLY - 1) * whole) and (
-                    change or all(_TOPDOWN.match(grid.names[i]) for i in some)
+        small = [i for i, v in values.items() if np.all((v[:_FIRST] >= 0) & (v[:_FIRST] <= whole * _NEARLY))]
+        if not grid.n_rows or not _FEWEST_SHARES <= len(small) <= _MOST_SHARES:
+            continue
+        sums = np.cumsum([np.zeros(min(_FIRST, grid.n_rows)), *(values[i][:_FIRST] for i in small)], axis=0)
+        within = (_NEARLY - 1) * whole
+        varying = {i for i in small if grid.n_rows >= _FEWEST_SHARES and np.ptp(values[i]) > 0}
+        for n in range(len(small), _FEWEST_SHARES - 1, -1):
+            found = np.abs(sums[n:] - sums[:-n] - whole).max(axis=1) < within  # in the first rows: few windows are left
+            for some in (small[k : k + n] for k in np.flatnonzero(found)):
+                if (len(varying & set(some)) > 1 or all(_TOPDOWN.match(grid.names[i]) for i in some)) and np.all(
+                    np.abs(np.sum([values[i] for i in some], axis=0) - whole) < within
                 ):
                     return some
     return []
