@@ -943,7 +943,6 @@ def test_a_time_in_powers_of_ten_is_a_time(read, name, unit):
         "ppm_events",
         "walks [ns]",
         "walks [10^-9 s]",
-        "percent_of",
         "L1D.10",
     ],
 )
