@@ -15,7 +15,9 @@ EXTRAS = {
     **dict.fromkeys(("sklearn", "KDEpy"), "studies"),
     **dict.fromkeys(("dask", "distributed"), "cluster"),
     "capstone": "arm",
-    **dict.fromkeys(("IPython", "anywidget", "bqplot", "ipywidgets", "jupyterlab", "nbclient", "papermill"), "lab"),
+    **dict.fromkeys(
+        ("IPython", "anywidget", "bqplot", "ipywidgets", "jinja2", "jupyterlab", "nbclient", "papermill"), "lab"
+    ),
 }
 
 

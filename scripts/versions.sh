@@ -16,14 +16,14 @@ env="$VERSIONS/$what-$("$python" -c 'import sys; print(*sys.version_info[:2], se
 [ -x "$env/bin/python" ] || "$python" -m venv "$env"
 pip() { "$env/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
 tools=(pytest pytest-timeout pytest-benchmark pytest-xdist hypothesis networkx)
-views=(ipywidgets bqplot anywidget papermill) # some tests list the views and the pages, too
+views=(ipywidgets bqplot anywidget papermill jinja2) # some tests list the views and the pages, too
 
 tests() {
     cd "$root"
     "$env/bin/python" -c 'import sys, numpy, pandas, scipy, pyarrow, numba
 print("Python", sys.version.split()[0], *(f"{m.__name__} {m.__version__}" for m in (numpy, pandas, scipy, pyarrow, numba)))'
     (($#)) || set -- tests/readers tests/samples tests/exploration tests/files tests/fitters tests/fleet
-    "$env/bin/python" -m pytest -q -p no:cacheprovider -m 'not measures and not browser' "$@"
+    PYTHONPATH="$root:$root/widgets" "$env/bin/python" -m pytest -q -p no:cacheprovider -m 'not measures and not browser' "$@"
 }
 
 case $what in
@@ -33,7 +33,7 @@ newest)
     tests "$@"
     ;;
 lowest)
-    uv pip compile -q "$root/pyproject.toml" --extra studies --resolution lowest-direct \
+    uv pip compile -q "$root/pyproject.toml" --extra studies --resolution lowest-direct --only-binary :all: \
         --python "$env/bin/python" --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o "$VERSIONS/lowest.txt"
     pip -r "$VERSIONS/lowest.txt" "${views[@]}" "${tools[@]}"
     tests "$@"

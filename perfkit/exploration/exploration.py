@@ -266,9 +266,9 @@ def per_work(samples: Samples, groups: pd.Series) -> pd.DataFrame:
     counted = known[known["count"].notna() & known["event"].isin(samples.events)]
     sums = counted.groupby(["group", "event"], observed=True)[["count", "work"]].sum()
     rates = (1000 * sums["count"] / sums["work"].where(sums["work"] > 0)).unstack("event")
+    rates.columns = [str(c) for c in rates.columns]  # pandas 2.2 on Python 3.12 joins no columns of categories
     out = pd.DataFrame({"time per work": each["time"] / each["work"].where(each["work"] > 0)}).join(rates)
     out.index = out.index.astype(str).rename("run")
-    out.columns = [str(c) for c in out.columns]
     return out
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.errors import SettingError, UnavailableError, counted
+from perfkit.errors import SettingError, UnavailableError, counted, of_extra
 from perfkit.plots.style import axes_or_new, plain_ticks
 from perfkit.simulators.dag.core import BUFFERS, TYPES
 from perfkit.simulators.dag.extended_roofline import NAMES, Roof
@@ -144,7 +144,13 @@ def sweep_table(table: pd.DataFrame) -> Any:
     Returns
     -------
     pandas Styler
+
+    Raises
+    ------
+    UnavailableError
+        jinja2 is not installed, which the extra `lab` brings, and without which pandas styles nothing.
     """
+    of_extra("jinja2")
     table = table.loc[:, (table != 0).any()].rename(columns={"performance": "flops/cycle"})
     styled = table.style.set_properties(subset=["verdict"], **{"white-space": "normal", "min-width": "16em"})
     return styled.format(precision=3)

@@ -1,4 +1,4 @@
-"""Columns that name a run's parameter (a size, a number of threads) and count nothing."""
+"""Columns that name a run's parameter (a size, a number of threads) or number its rows, and count nothing."""
 
 import re
 
@@ -7,7 +7,7 @@ import pandas as pd
 
 from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, sounds_like_event
 
 _OF = (
     r"(?:(?:array|problem|matrix|block|tile|batch|vector|input|working[ _-]?set|buffer|cache|n|num|number[ _-]of)"
@@ -28,9 +28,15 @@ _NEVER_COUNTED = re.compile(
     r"^(?:pid|tid|tgid|ppid|pgid|rank|seed|uid|gid|(?:thread|process|core|cpu|gpu|queue|run)id|(?:\w+[ _-]+)+id|"
     r"exit|rc|errno|retval|(?:exit|return|ret)[ _-]?(?:code|status|value)|"
     r"row|(?:line|row|sample|record)(?:no| ?#)|line|rep|trial|repetition|iter|iteration|"
-    r"(?:\w+[ _-])?(?:addr|address|ptr|pointer))$",
+    r"(?:\w+[ _-])?(?:addr|address|ptr|pointer|(?:begin|start|end|stop)[ _-](?:cycles?|ticks?|tsc)))$",
     re.IGNORECASE,
 )
+# Names of a row's number, where it goes up by one from row to row.
+_NUMBER = re.compile(
+    r"^(?:[ijk]|id|idx|index|seq(?:uence)?|step|nr|no|num|number|pos(?:ition)?|sample|snapshot|record|round)$",
+    re.IGNORECASE,
+)
+_FEW_ROWS = 4  # from which on other columns that count 0, 1, 2, ... or 1, 2, 3, ... number their rows, too
 _MANY_ROWS = 10
 _LARGE = 1000.0
 _SHOWN = 3
@@ -38,7 +44,28 @@ _SHOWN = 3
 
 def labels(grid: Grid, values: dict[int, np.ndarray], runs: np.ndarray, report: Report) -> dict[int, np.ndarray]:
     """Leave out the columns that name a parameter, of the runs or of their rows, and note them."""
-    return _without_parameters(grid, _varying(grid, values, runs, report), report)
+    return _without_parameters(grid, _varying(grid, _without_numbers(grid, values, runs, report), runs, report), report)
+
+
+def _without_numbers(
+    grid: Grid, values: dict[int, np.ndarray], runs: np.ndarray, report: Report
+) -> dict[int, np.ndarray]:
+    """Leave out the columns that number the rows, of all or of each run, and note them."""
+    same = runs[1:] == runs[:-1]
+
+    def numbers(name: str, column: np.ndarray) -> bool:
+        up = np.diff(column) == 1
+        of_all = len(up) > 0 and bool(up.all())
+        if not of_all and not (same.any() and up[same].all() and np.all(column[1:][~same] == column[0])):
+            return False
+        if _NUMBER.match(name):
+            return True
+        return len(column) >= _FEW_ROWS and column[0] in (0.0, 1.0) and not sounds_like_event(name)
+
+    found = [i for i in values if grid.names[i] not in report.asked.axes and numbers(grid.names[i], values[i])]
+    if found:
+        report.note(f"columns that number the rows, left out: {', '.join(grid.names[i] for i in found)}")
+    return {i: v for i, v in values.items() if i not in found}
 
 
 def _varying(grid: Grid, values: dict[int, np.ndarray], runs: np.ndarray, report: Report) -> dict[int, np.ndarray]:

@@ -59,7 +59,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Export the counts: vtune -report hw-events -format csv.",
     ),
     (
-        r"\A\s*run,stage,group,metric,value,units",
+        r"\A\s*run,(?:cpu,|level,)*stage,group,metric,value,units",
         "Arm topdown-tool's table of metrics (ratios: percent of slots, per thousand instructions), no counts",
         "Count its events with `perf stat -I 100 -e ...` (topdown-tool --dump-events lists them).",
     ),
@@ -125,7 +125,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"\A(?:==\d+==[^\n]*\n)*\"?Device\"?,\"?Kernel\"?,\"?Invocations\"?,",
-        "nvprof's table: metrics of kernels, no counts over intervals",
+        "nvprof's table: metrics of kernels, or events as sums of many launches",
         "Use Nsight Compute: ncu --csv --page raw.",
     ),
     (
@@ -263,6 +263,56 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     (
         r"(?m)^Event counts \((?:actual|scaled)\) for ",
         "ocount's tables (OProfile), for people to read",
+        _STAT,
+    ),
+    (
+        r"(?m)^Benchmark \d+ \(\d+ runs\): .*\n[ \t]*measurement[ \t]+mean",
+        "poop's table: rounded means of runs, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r"(?m)^-{9,}\nBenchmark[ \t]+Time[ \t]+CPU[ \t]+Iterations\b",
+        "google-benchmark's table for people to read: times, and counters with three digits",
+        "Let it write JSON: --benchmark_perf_counters=CYCLES,INSTRUCTIONS --benchmark_out_format=json ...",
+    ),
+    (
+        r"(?m)^Cache simulation results:\nCore #\d+",
+        "the report of DynamoRIO's cache simulator: hits and misses of a simulated run, no cycles",
+        _STAT,
+    ),
+    (
+        r"(?m)\A(?:#.*\n)*#[ \t]*(?:Mix output version|Intel\(R\) SDE version)",
+        "Intel SDE's mix: executed instructions by kind, no cycles",
+        _STAT,
+    ),
+    (
+        r"(?m)^sim_num_insn[ \t]+\d+ #",
+        "SimpleScalar's statistics: counts, ratios and rates of a simulator in one list",
+        "Write sim_cycle, sim_num_insn and the misses as CSV, a row for each run.",
+    ),
+    (
+        r"(?m)^PID[ \t]+NAME[ \t]+CPU[ \t]+REFERENCE[ \t]+MISS[ \t]+HIT%",
+        "bcc's llcstat: sampled references and misses of processes, no cycles or instructions",
+        _STAT,
+    ),
+    (
+        r"(?m)\A(?:[ \t]*[\d,.]+ \S+ \([\d.]+% scaling, ena=[\d,.]+, run=[\d,.]+\)[ \t]*\n)+",
+        "the output of libpfm's example `task`: one total of each event",
+        _STAT,
+    ),
+    (
+        r"(?m)^# CORES: \d[\d|]*[ \t]*\n(?:[ \t]*\n)*\d+ \d+ \d+ [\d.]+ ",
+        "likwid-perfctr's old timeline (-t): metrics of a group without their names, no counts",
+        "Use likwid 4.1 or later, whose lines begin with the names, or " + _STAT[0].lower() + _STAT[1:],
+    ),
+    (
+        r"(?m)^\|[ \t]*Method[ \t]*\|(?:.*\|)?[ \t]*Mean[ \t]*\|.*\n\|[ \t]*[-:]",
+        "BenchmarkDotNet's table: means per operation, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r"\A\s*List of (?:all )?pre-defined events \(to be used in -e",
+        "`perf list`: names of events",
         _STAT,
     ),
     (

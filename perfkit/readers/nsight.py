@@ -46,6 +46,11 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     if others:
         report.note(f"metrics that are no counts (percentages, rates, settings), left out: {listed(others, 8)}")
     table = table[table["factor"].notna()].reset_index(drop=True)
+    if table.empty and not any("__" in name for name in others):
+        raise FormatError(
+            f"{report.file}: expected metrics by their own names (sm__cycles_elapsed.max); those of the details page "
+            f"({listed(others, 4)}) do not tell sums from means. Let Nsight Compute write them: ncu --csv --page raw"
+        )
     if table.empty:
         raise FormatError(
             f"{report.file}: expected counts in this output of Nsight Compute; it has only percentages, rates and "

@@ -139,6 +139,8 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
         return "expected a count"
     while event.count("/") % 2 and rest:  # cpu/event=0x3c,umask=0x00/ holds the separator
         event = f"{event}{separator}{rest.pop(0)}"
+    while separator == ":" and len(rest) > 1 and rest[0] and not rest[0].isdecimal():  # cycles:u, sched:sched_switch
+        event = f"{event}:{rest.pop(0)}"
     if not event or event[0].isdecimal():
         return "expected an event's name behind the count and the unit"
     if rest and rest[0] and not rest[0][0].isdecimal() and not _VARIANCE.match(rest[0]):

@@ -88,6 +88,12 @@ _ENABLED = ("enabled", "time_enabled")
 _HAS_FRACTIONS = re.compile(
     r"time|clock|second|sec\b|energy|joule|power|[ _(]m?j\b|[kmgt]i?b(?:ytes?)?\b", re.IGNORECASE
 )
+# Of columns that are shares of one whole: how many there are, how far rounding takes their sum, rows looked at first.
+_FEWEST_SHARES, _MOST_SHARES, _NEARLY, _FIRST = 3, 64, 1.01, 16
+_TOPDOWN = re.compile(
+    r"(?:tma_)?(?:retiring|bad[ _.-]?spec(?:ulation)?|(?:fe|be|front[ _.-]?end|back[ _.-]?end)[ _.-]?bound)$",
+    re.IGNORECASE,
+)
 # Columns of long tables whose words are statistics of an event's count, and such words.
 _OF_STATISTICS = re.compile(
     r"(?:stat(?:istic)?s?|agg(?:regat\w+)?|measure|quantity|field|metric[ _]?type)$", re.IGNORECASE
@@ -132,6 +138,8 @@ _STREAMLINE = {
     "node_perf_branch_instructions_total": "branches",
     "node_perf_cache_misses_total": "cache-misses",
 }
+_PROMETHEUS = re.compile(r"^node_perf_\w+_total$")
+_NUMBERED = re.compile(r"^([A-Z][A-Z0-9_]*)\(\d+\)$")
 _STREAMLINE_NAME = re.compile(r"^(?P<counter>[A-Z][\w ]*:[^(]+?|node_perf_\w+)(?: \((?P<core>[^)]+)\))?$")
 
 
@@ -620,6 +628,7 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     text = [grid.names[i] for i in rest if i not in values]
     if text:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
+    named = sum(_PROMETHEUS.match(grid.names[i]) is not None for i in values) > 1
     grid, values = _scaled(_plain_names(grid, report), values, report)
     values = _drop_ratios(grid, values, report)
     series = _series(grid, keys)
@@ -632,7 +641,7 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if "at" not in keys:
         _twice(grid, values, report)
     rows = Rows.of(_by_time(series, of_keys.get(keys.get("at", 0))))
-    totals = find_totals(names, values, rows, "at" in keys, sweep, report)
+    totals = find_totals(names, values, rows, "at" in keys, sweep, report, named)
     if totals is not None:
         known = {k: of_keys[keys[k]] for k in ("interval", "at", "seconds") if keys.get(k) in of_keys}
         values, known, grid = counts_between(grid, values, known, totals, rows, report)
@@ -655,11 +664,19 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
 
 
 def _plain_names(grid: Grid, report: Report) -> Grid:
-    """Call what Streamline counts as other tools do; with several kinds of core, each keeps its core's name."""
+    """Call what Streamline counts as other tools do, and counters without the numbers behind their names.
+
+    With several kinds of core, each keeps its core's name.
+    """
     parts = [_STREAMLINE_NAME.match(n) for n in grid.names]
     called = [_STREAMLINE.get(m["counter"].lower(), "") if m else "" for m in parts]
+    # What lscpumf's tools write behind a counter's name is its number (CPU_CYCLES(0)), unless names need it.
+    counters = [m[1] if (m := _NUMBERED.match(n)) else n for n in grid.names]
+    numbered = (
+        len(set(counters)) == len(counters) and sum(c != n for c, n in zip(counters, grid.names, strict=True)) > 2
+    )
     new = []
-    for name, match, plain in zip(grid.names, parts, called, strict=True):
+    for name, match, plain in zip(counters if numbered else grid.names, parts, called, strict=True):
         core = f" ({match['core']})" if match and match["core"] and called.count(plain) > 1 else ""
         new.append(f"{plain}{core}" if plain else name)
     renamed = [f"{a} as {b}" for a, b in zip(grid.names, new, strict=True) if a != b]
@@ -995,6 +1012,8 @@ def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> d
         formula = _quotient(values[i], whole, values, grid)
         if formula:
             dropped[i] = f"{grid.names[i]} (= {formula})"
+    for i in _of_a_whole(grid, {i: v for i, v in values.items() if i not in dropped}):
+        dropped[i] = f"{grid.names[i]} (a share: with those beside it, one whole in every row)"
     axes = [i for i in values if normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
     odd = [i for i in fractions if i not in dropped and _is_odd_beside(values, i, axes, grid)]
     for i in (j for j in odd if grid.names[j] not in report.asked.axes):
@@ -1037,6 +1056,28 @@ def _is_odd_beside(values: dict[int, np.ndarray], i: int, axes: list[int], grid:
     whole = all(len(each) and not np.any(each % 1) and each.max() >= _SURE for each in counted)
     small = len(known) > 0 and known.max() <= _MOST_OF_RATIO
     return whole and bool(small and 2 * np.count_nonzero(known % 1) > len(known))
+
+
+def _of_a_whole(grid: Grid, values: dict[int, np.ndarray]) -> list[int]:
+    """Return the longest row of columns, three at least, that add up to 100 (or to 1) in every row of the table.
+
+    By accident columns do in few rows, or where they never change: only those of top-down analysis need not be more.
+    """
+    for whole in (100.0, 1.0):
+        small = [i for i, v in values.items() if np.all((v[:_FIRST] >= 0) & (v[:_FIRST] <= whole * _NEARLY))]
+        if not grid.n_rows or not _FEWEST_SHARES <= len(small) <= _MOST_SHARES:
+            continue
+        sums = np.cumsum([np.zeros(min(_FIRST, grid.n_rows)), *(values[i][:_FIRST] for i in small)], axis=0)
+        within = (_NEARLY - 1) * whole
+        varying = {i for i in small if grid.n_rows >= _FEWEST_SHARES and np.ptp(values[i]) > 0}
+        for n in range(len(small), _FEWEST_SHARES - 1, -1):
+            found = np.abs(sums[n:] - sums[:-n] - whole).max(axis=1) < within  # in the first rows: few windows are left
+            for some in (small[k : k + n] for k in np.flatnonzero(found)):
+                if (len(varying & set(some)) > 1 or all(_TOPDOWN.match(grid.names[i]) for i in some)) and np.all(
+                    np.abs(np.sum([values[i] for i in some], axis=0) - whole) < within
+                ):
+                    return some
+    return []
 
 
 def _is_of_rates(column: np.ndarray) -> bool:

@@ -90,9 +90,17 @@ class Totals:
 
 
 def find_totals(
-    names: dict[int, str], values: dict[int, np.ndarray], rows: Rows, stamped: bool, sweep: bool, report: Report
+    names: dict[int, str],
+    values: dict[int, np.ndarray],
+    rows: Rows,
+    stamped: bool,
+    sweep: bool,
+    report: Report,
+    named: bool = False,
 ) -> Totals | None:
     """Return what of a table is running totals; None for a table of counts.
+
+    ``named``: the columns are called totals by a tool that writes nothing else, so that few rows are enough.
 
     Counts over many intervals fall now and then; a counter that is read out never does, unless it begins anew, as all
     counters of a program then do together.
@@ -120,6 +128,8 @@ def find_totals(
     if len(later) >= _CERTAIN * rows.n_series and stamped:
         _refuse_turns(names, values, rows, axes, report)
         _refuse_wraps(names, values, rows, {i: falls[i] for i in counters}, report)
+    if named and stamped and only_there and not restarts.any():
+        return Totals(counters, gauges, restarts)
     if len(counters) < 2 or sweep or len(later) < _SURE * rows.n_series:
         return None
     if not only_there:

@@ -33,7 +33,8 @@ _SCALED_BESIDE = re.compile(
 )
 # "all counts in thousands", "unit: M", "x1000"; not "10 million rows".
 _SAID = re.compile(
-    r"(?<!\d)(?<!\d[ _])\b(?:thousands|millions|billions|tausend(?:er)?|millionen|milliers)\b|\bin\s+1[,. ]?000|"
+    r"(?<!\d)(?<!\d[ _])\b(?:thousands|millions|billions|tausend(?:er)?|millionen|milliers)\b|"
+    r"\bin\s+(?:1[,. ]?000|1e[369]|10\^[369]|10[³⁶⁹])|"
     r"[x×*]\s?(?:1000|10\^[369]|1e[369])\b|\b(?:units?|scaled?|factor|multiplier)\b\W{0,4}(?:by\s+)?"
     r"(?:[kKMG]|Mio|mln|thousand|million|billion|1[,.]?000(?:[,.]?000)*|10\^[369]|1e[369])(?:\.0)?\b"
 )

@@ -26,10 +26,13 @@ _WORDS = (
     r"время|длительность|时间|時間|时长|시간)"
 )
 _UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+_TEN = r"(?:[x×*·⋅]\s?)?(?:1e|10\^|10\*\*)(?P<power>-?\d\d?)\s+"  # "10^-3 s"
+_RAISED = re.compile("(?<=10)[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
+_AS_DIGITS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _WITH_UNIT = r"temps|tempo|tijd|tid|zaman|s[üu]re|час"  # temperatures, a rate, a thread or an hour otherwise
 _NAME = re.compile(
     rf"^(?:(?:(?P<word>{_WORDS})|(?:{_WITH_UNIT})(?=.*\W)|wall(?=[\W_]))"
-    rf"(?:[ _.,\-]*[\[(（]?(?P<unit>{_UNIT})[\])）]?)?|"
+    rf"(?:[ _.,\-]*[\[(（]?(?:{_TEN})?(?P<unit>{_UNIT})[\])）]?)?|"
     rf"(?P<only>{_UNIT}))$",
     re.IGNORECASE,
 )
@@ -48,7 +51,9 @@ _LONGEST_STEP, _OFF = 3600.0, 0.01  # in s
 # Events of perf and others that count time or tick at a fixed rate (per second, or per cycle of the core).
 _FIXED_RATE = re.compile(
     r"^(?:task-clock(?:-msecs)?|cpu-clock(?:-msecs)?|duration_time|user_time|system_time|(?:topdown\.)?slots(?:_p)?|topdown[.-]total-slots|"
-    r"topdown-slots|ref-cycles|bus-cycles|(?:msr/)?(?:tsc|mperf|aperf)/?|cpu_clk_unhalted\.(?:ref|ref_tsc|ref_xclk|thread|thread_p|"
+    r"topdown-slots|ref-cycles|bus-cycles|(?:msr/)?(?:tsc|mperf|aperf)/?|"
+    r"delta[ _.-]tsc|(?:rd)?tsc[ _.-](?:delta|diff|cycles|ticks)|rdtscp?|"
+    r"cpu_clk_unhalted\.(?:ref|ref_tsc|ref_xclk|thread|thread_p|"
     r"thread_any|core|core_p|distributed|one_thread_active)(?:_any|_p)?|cpu_clk_unhalted_(?:ref|core)|uncore_clock|"
     r"elapsed-cycles|(?:real|cpu)_time|perf_cnt_clock.*|cnt_cycles|unc_.*clockticks|.*_clockticks|clks|core_cycles|"
     r"tot_cyc|papi_ref_cyc|papi_tot_cyc|cycles|cpu-cycles|cpu_cycles)(?::.*)?$"
@@ -71,7 +76,7 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
     A unit that the name does not tell is seconds where values have fractions, and told by its size for times since
     1970; else it stays unknown.
     """
-    match = _NAME.match(name.strip())
+    match = _named(name)
     if match is None:
         return None
     known = values[np.isfinite(values)]
@@ -88,7 +93,7 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
     rises = rises or (bound and len(known) == 1)
     if bound and not rises:
         return Clock(False, np.nan)
-    unit = _UNITS.get((match["unit"] or match["only"] or "").lower(), np.nan)
+    unit = _UNITS.get((match["unit"] or match["only"] or "").lower(), np.nan) * 10.0 ** int(match["power"] or 0)
     if np.isnan(unit) and len(known):
         unit = _since_1970(float(np.median(known)))
         if np.isnan(unit) and np.any(known % 1):
@@ -100,6 +105,11 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
     if falls or ((not rises or len(known) == 1) and len(known) and np.median(known) * unit > _YEARS):
         unit = np.nan  # times from the last to the first, the one time of all rows, or times in no order: no lengths
     return Clock(rises, unit)
+
+
+def _named(name: str) -> re.Match[str] | None:
+    """Return what the name of a clock is made of: word, unit, power of ten before it; None where it is none's."""
+    return _NAME.match(_RAISED.sub(lambda raised: f"^{raised[0].translate(_AS_DIGITS)}", name.strip()))
 
 
 def _of_days(known: np.ndarray) -> bool:
@@ -120,13 +130,13 @@ def _of_days(known: np.ndarray) -> bool:
 
 def is_name_of_clock(name: str) -> bool:
     """Whether a column's name is one of a clock; "interval" alone is none."""
-    match = _NAME.match(name.strip())
+    match = _named(name)
     return match is not None and ((match["word"] or "").lower() != "interval" or bool(match["unit"]))
 
 
 def is_name_of_length(name: str) -> bool:
     """Whether a column's name says that it holds lengths of time (``duration_ms``) and no time stamps."""
-    match = _NAME.match(name.strip())
+    match = _named(name)
     return match is not None and _LENGTHS.search(match["word"] or "") is not None
 
 

@@ -21,13 +21,13 @@ _TOTAL = re.compile(
 )
 _UNIT_OF_WORK = (
     r"k?ins(?:n|t|tr|truction|truktion(?:en)?)?s?|ki|befehle?|cycles?|cyc|zykl(?:us|en)|op|operation|iter|iteration|call|"
-    r"item|elem|element|byte|miss(?:es)?|hits?|faults?|branch(?:es)?|loads?|accesse?s?|references?"
+    r"item|elem|element|byte|miss(?:es)?|hits?|faults?|branch(?:es)?|loads?|accesse?s?|ref(?:erence)?s?"
 )
-_MANY = r"(?:(?:1?k(?:ilo)?|1?m|1[,.']?000(?:[,.']?000)?|thousand|million|tausend)[ _.-]?)?"
+_MANY = r"(?:(?:10(?:\^|\*\*)?[36³⁶]|1?k(?:ilo)?|1?m|1[,.']?000(?:[,.']?000)?|thousand|million|tausend)[ _.-]?)?"
 _PER = re.compile(
     rf"(?:^|[ _.\-(\[])(?:[a-z]{{0,3}}pki|(?:per[ _.-]?|pro[ -]){_MANY}(?:{_UNIT_OF_WORK}))[)\]]?$|"
     r"^[a-z]{0,2}pki[ _.\-]|"
-    r"[a-z]/(?:op|iter|iteration|call|item|elem|element|byte)$|"
+    r"[a-z]/(?:op|iter|iteration|call|item|elem|element|byte)[)\]]?$|^(?:b/f|f/b)$|[ _.-]intensity$|^ed2?p$|"
     # What is divided sounds like an event: a unit of counters (cpu/cycles, offcore/loads) is no dividend.
     rf"(?:miss(?:es)?|stalls?|hits?|uops?|branches|inst(?:ructions|s)?|loads|stores|accesses|fills|faults|walks|cycles)"
     rf"[)\]]?\s*/\s*{_MANY}(?:{_UNIT_OF_WORK})[)\]]?$",
@@ -35,11 +35,15 @@ _PER = re.compile(
 )
 # Shares, rates per second and frequencies. "rate" and the like stand at the end: br_rate is one, rate_matched is none.
 _SHARE = re.compile(
-    r"(?:%\s*(?:(?:of|von)\b.*|[)\]])?|[ _.\-(\[](?:pct|per[ _-]?cent(?:age)?|ratio|rate|fraction|share|"
+    r"(?:%\s*(?:(?:of|von)\b.*|[)\]])?|[ _.\-(\[](?:pct|per[ _-]?cent(?:age)?)(?:[ _-](?:of|von)[ _-].*)?[)\]]?|"
+    # Counts are whole: what is written in thousandths is none.
+    r"(?:[x×*·⋅]\s*|[(\[]\s*)(?:10(?:\^|\*\*)-|1e-|10⁻)[\d⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2}\s*[)\]]?|"
+    r"[ (\[](?:‰|ppm|per[ _-]?mille)[)\]]?|[ _.\-(\[](?:ratio|rate|fraction|share|"
     r"utili[sz]ation|frequency|freq|[kmg]?hz|gflops?|mflops?|mips|"
     r"per[ _.-]?(?:s|sec|second|ms|us|cycle))[)\]]?|(?:/|[ _]p)(?:s|sec|second)[)\]]?|"
     r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|gflops?|mflops?|mips|percent|ratio|rate|"
     r"speed[ _-]?ups?|slow[ _-]?downs?)$|"
+    r"^(?:pct|percent(?:age)?)[ _.-]|"
     r"^(?:(?:avg|mean|max|min|read|write)[ _.-])?(?:[bfpqrt]ps|iops)$|"
     r"^(?:cpu|avg|mean|core|clock|bzy|tsc|cur)?[ _.-]?(?:freq(?:uency)?|[kmg]hz)(?:[ _.\-(\[]?[kmg]?hz[)\]]?)?$",
     re.IGNORECASE,

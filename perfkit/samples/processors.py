@@ -25,6 +25,8 @@ _BEFORE_SKYLAKE = re.compile(
 # Those of AMD's and Arm's that count empty slots of dispatch: since Zen 4, and since Neoverse V1 and N2.
 _AMD_SLOTS = re.compile(r"zen ?[45]|genoa|bergamo|turin|epyc(?:\(tm\))? 9\d{3}|ryzen .*\b(?:[89]\d{3}|7\d[^23]\d)")
 _ARM_SLOTS = re.compile(r"neoverse[ -]?(?:v\d|n[2-9])|cortex[ -]?(?:x\d|a7[18]\d*|a7[2-9]\d)|graviton ?[34]|grace")
+# IBM's mainframes count CPU_CYCLES, too, as Arm does.
+_IBM_Z = ("l1i_dir_writes", "l1d_dir_writes", "l1i_penalty_cycles", "l1d_penalty_cycles", "problem_state_")
 # What the kernel counts as cache-misses on processors whose generic event is none of the last level.
 _CACHE_MISSES = {"amd": "L2", "arm": "L1D"}
 
@@ -56,6 +58,8 @@ def processor_of(samples: Samples) -> tuple[str, str]:
     for word, family in words.items():
         if word in named.lower() or (word in ("epyc", "ryzen", "neoverse") and word in said):
             return _generation(word if word in ("intel", "amd", "arm") else family, named.lower()), named or family
+    if any(n.startswith(_IBM_Z) for n in names):
+        return "", "IBM z, by the names of its events" + (f" ({named})" if named else "")
     for family, prefixes in starts.items():
         if any(n.startswith(prefixes) and not (family == "arm" and n.startswith("inst_retired.")) for n in names):
             vendor = {"amd": "AMD", "arm": "Arm"}.get(family, "Intel")

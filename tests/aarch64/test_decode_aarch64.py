@@ -121,6 +121,25 @@ def test_addresses_and_sizes(code, size, address):
     assert (operand.size, operand.address(registers)) == (size, address)
 
 
+@pytest.mark.parametrize("index", [0x1_FFFF_FFFC, 0xFFFF_FFFE_0000_0008, 0xFFFF_FFFF_8000_0000])
+def test_an_index_is_extended_from_its_own_bits(index):
+    """The halves of the register say different things: of w2 only the lower one counts."""
+    low = index & 0xFFFF_FFFF
+    signed = low - (low >> 31 << 32)
+    offsets = {
+        "204862f8": low,  # ldr x0, [x1, w2, uxtw]
+        "205862f8": 8 * low,  # ldr x0, [x1, w2, uxtw #3]
+        "20c862f8": signed,  # ldr x0, [x1, w2, sxtw]
+        "20d862f8": 8 * signed,  # ldr x0, [x1, w2, sxtw #3]
+        "206862f8": index,  # ldr x0, [x1, x2]
+        "20f862f8": 8 * index,  # ldr x0, [x1, x2, sxtx #3]
+    }
+    registers = [0] * 32
+    registers[1], registers[2] = 1000, index
+    found = {code: decode_one(bytes.fromhex(code)).memory[0].address(registers) for code in offsets}
+    assert found == {code: (1000 + offset) % 2**64 for code, offset in offsets.items()}
+
+
 @pytest.mark.parametrize(
     ("code", "merges"),
     [("20cc224e", True), ("200080f2", True), ("20d4224e", False), ("200080d2", False)],  # fmla, movk; fadd, movz

@@ -44,7 +44,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-EQUIVALENT = Path(__file__).with_name("equivalent.json")  # {"file: new text of the line": reason}
+EQUIVALENT = Path(__file__).with_name("equivalent.json")  # {"file: new text of the line": reason}, or "without OLD"
 _SLOW_SECONDS = 10
 _MOST_SECONDS, _MOST_TESTS, _MOST_CASES = 30, 1000, 30  # on one mutation; of one test with parameters
 
@@ -101,7 +101,13 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/fitters/spire/*.py": _SPIRE,
         "perfkit/fitters/cpi/*.py": _CPI,
         "perfkit/fitters/bottlenecks/*.py": _files(
-            "fitters", "answers_as_before", "bottlenecks", "learnt_stacks", "known_figures", "published_events"
+            "fitters",
+            "answers_as_before",
+            "bottlenecks",
+            "learnt_stacks",
+            "known_figures",
+            "published_events",
+            "real_names",
         ),
         "perfkit/fitters/studies/*.py": _files("fitters", "answers_as_before", "studies_analysis", "known_figures"),
         "perfkit/fitters/topdown.py": _files("fitters", "answers_as_before", "topdown", "known_figures"),
@@ -424,8 +430,11 @@ def _run(tree: Path, tests: list[str], cache: Path, watch: _Watch) -> int:
 
 
 def test_files(tree: Path, file: str, patterns: list[str]) -> list[str]:
-    """Return the files of tests of a mutated one: those that import it, then those that its part names."""
-    package, _, module = file.removesuffix(".py").replace("/", ".").rpartition(".")
+    """Return the files of tests of a mutated one: those that import it, then those that its part names.
+
+    What runs in a child process (``timed_child``) has those of the module that starts it.
+    """
+    package, _, module = file.removesuffix(".py").removesuffix("_child").replace("/", ".").rpartition(".")
     imports = re.compile(
         rf"^(from {package}(\.{module} import|\b.* import.*\b{module}\b)|import {package}\.{module}\b)", re.M
     )
@@ -591,8 +600,10 @@ def _is_compiled(tree: Path, function: str) -> bool:
 
 
 def _key(mutant: Mutant, source: bytes) -> str:
-    """Return how `EQUIVALENT` names a mutation: its file and what its lines become."""
-    return f"{mutant.file}: {' '.join(x[1:].strip() for x in mutant.told(source).splitlines() if x.startswith('+'))}"
+    """Return how `EQUIVALENT` names a mutation: its file and what its lines become, or what is left out."""
+    lines = mutant.told(source).splitlines()
+    was, now = (" ".join(x[1:].strip() for x in lines if x.startswith(sign)) for sign in "-+")
+    return f"{mutant.file}: {f'without {was}' if now == 'pass' else now}"
 
 
 def main() -> int:

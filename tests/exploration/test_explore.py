@@ -235,6 +235,20 @@ def test_the_processor_is_told_by_its_events_and_gets_its_own_line(tmp_path, eve
 
 
 @pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        (("CPU_CYCLES", "INSTRUCTIONS", "L1I_DIR_WRITES"), "IBM z, by the names of its events"),
+        (("CPU_CYCLES", "INSTRUCTIONS", "l1d_cache_refill"), "Arm, by the names of its events"),
+        (("CPU_CYCLES", "INSTRUCTIONS", "branch-misses"), "Arm, by the names of its events"),
+    ],
+)
+def test_a_name_that_two_kinds_of_processors_count_by_is_told_by_the_others(tmp_path, events, told):
+    path = tmp_path / "d.csv"
+    path.write_text(",".join(events) + "\n5203311022,2301120334,10233412\n5203312022,2201120334,10133412\n")
+    assert processor_of(pk.read_samples(path))[1] == told
+
+
+@pytest.mark.parametrize(
     ("processor", "family"),
     [
         ("Intel(R) Core(TM) i7-4770 CPU @ 3.40GHz", "intel-before"),

@@ -17,6 +17,7 @@ from perfkit.fitters.cpi.solvers import (
     nnls,
     r_squared,
     refine,
+    solve_lasso,
     solve_nnls,
     solve_nnls_many,
     solve_ols,
@@ -240,3 +241,26 @@ def test_a_target_that_nothing_moves_needs_no_price():
     Z = np.array([[1.0, 0, 2], [1, 1, 2], [1, 0, 2], [1, 1, 2]])
     estimator = make_estimator("lasso", "cpi", ["a"], None, None)
     assert choose_alpha(estimator, System("cpi", Z, np.ones(4)), [np.arange(4) < 2]) is estimator
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("rare", [1e-12, 1.0, 1e6])
+def test_the_share_explained_is_not_known_where_the_target_never_varies(size, rare):
+    """Nor does it hang on how often events happen: rounding alone is no spread to be explained."""
+    rng = np.random.default_rng(7)
+    events = rng.uniform(0, rare, (50, 2))
+    table = np.column_stack([np.ones(50), events, np.full(50, size * 0.7)])
+    flat = table.T @ table
+    assert np.isnan(r_squared(flat, np.array([size * 0.7, 0.0, 0.0])))
+    table[:, -1] = size * (0.7 + events[:, 0] / rare)
+    assert r_squared(table.T @ table, np.array([size * 0.7, size / rare, 0.0])) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_where_a_search_with_prices_begins_changes_no_solution(seed):
+    rng = np.random.default_rng(seed)
+    table = np.column_stack([np.ones(80), rng.uniform(0, 1, (80, 4)), np.zeros(80)])
+    table[:, -1] = table[:, :5] @ np.array([0.5, 2.0, 0.0, 0.3, 0.0]) + rng.normal(0, 0.1, 80)
+    M = table.T @ table
+    for start in (np.zeros(5), np.ones(5), rng.uniform(-1, 1, 5)):
+        assert solve_lasso(M, 0.01, start) == pytest.approx(solve_lasso(M, 0.01), abs=1e-9)

@@ -72,6 +72,27 @@ def test_merged_summaries_are_the_summary_of_everything(rows, cuts):
         assert getattr(merged, name) == pytest.approx(getattr(whole, name), abs=0, rel=0, nan_ok=True), name
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    times=st.lists(st.integers(1, 50), min_size=6, max_size=40),
+    cuts=st.lists(st.integers(0, 40), max_size=5),
+    odd=st.sampled_from([1.0, 1.0004, 1.01]),
+)
+def test_an_events_rate_is_told_however_its_samples_are_cut(times, cuts, odd):
+    """Also into parts without samples: seven per cycle throughout, or the last one by more."""
+    time = np.array(times, dtype="float64")
+    count = 7 * time * np.where(np.arange(len(time)) < len(time) - 1, 1.0, odd)
+    work = time * (1 + np.arange(len(time)) % 3)
+    at, height = work / count, work / time
+    edges = sorted([0, len(at), *(min(c, len(at)) for c in cuts)])
+    merged = summaries.summarise(at[:0], height[:0], [0, 0, 0, 0])
+    for a, b in pairwise(edges):
+        merged = summaries.merge(merged, summaries.summarise(at[a:b], height[a:b], [b - a, 0, 0, 0]))
+    assert merged.is_even == (odd < 1.001)
+    if merged.is_even:
+        assert (merged.slowest, merged.fastest) == (pytest.approx(7, rel=1e-12), pytest.approx(7 * odd, rel=1e-12))
+
+
 @settings(max_examples=60, deadline=None)
 @given(rows=st.lists(ROWS, min_size=1, max_size=400), seed=st.integers(0, 99))
 def test_the_sieve_drops_nothing_that_matters(rows, seed):

@@ -1,9 +1,11 @@
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, UnavailableError
 from perfkit.plots.extended_roofline import sweep_table
 from perfkit.plots.samples import plot_over_time, throughput_label
 from perfkit.plots.spire_steps import plot_left_steps, plot_right_steps, plot_sample
@@ -92,6 +94,12 @@ def test_a_sweep_is_shown_without_what_is_zero_throughout():
     assert "LB" in shown
     assert "ROB" not in shown
     assert "0.500" in shown
+
+
+def test_a_sweep_says_what_styled_tables_need(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(UnavailableError, match=r"needs jinja2, which is not installed: pip install 'perfkit\[lab\]'"):
+        sweep_table(pd.DataFrame({"rs": [8], "performance": [0.5], "verdict": ["a"]}))
 
 
 def test_the_boundaries_of_categories_are_in_the_legend():

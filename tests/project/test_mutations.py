@@ -105,3 +105,20 @@ def test_the_tests_of_a_mutation_are_the_nearest_and_quickest(tmp_path, monkeypa
     monkeypatch.setattr(mutants, "_MOST_SECONDS", 0.3)
     assert reached.chosen(mutant, ["tests/test_code.py"]) == ["quick", "elsewhere"]
     assert reached.chosen(mutant, ["tests/test_code.py"], every=True) == ["quick", "slow", "elsewhere"]
+
+
+@pytest.mark.parametrize("file", ["perfkit/part/timed.py", "perfkit/part/timed_child.py"])
+def test_what_runs_in_a_child_is_tried_on_the_tests_of_what_starts_it(tmp_path, file):
+    (tmp_path / "tests/part").mkdir(parents=True)
+    (tmp_path / "tests/part/test_b.py").write_text("from perfkit.part.timed import time_calls\n")
+    (tmp_path / "tests/part/test_a.py").write_text("from perfkit.part.other import timed_out\n")
+    assert mutants.test_files(tmp_path, file, ["tests/part"]) == ["tests/part/test_b.py", "tests/part/test_a.py"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [(b"x + 1", "x - 1", "code.py: b = x - 1"), (b"c = 2", "pass", "code.py: without c = 2")],
+)
+def test_two_statements_that_are_left_out_have_two_names(old, new, key):
+    at = OLD.index(old)
+    assert mutants._key(Mutant("code.py", 2, at, at + len(old), new), OLD) == key

@@ -7,6 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError
+from perfkit.samples.clocks import is_fixed_rate
 
 
 def totals(samples):
@@ -863,3 +864,362 @@ def test_perfs_table_of_metrics_is_refused_with_what_to_do(read, table, began, f
 def test_ratios_beside_counts_do_not_hide_them(read, ratio, end):
     found = read(f"cycles,instructions,{ratio}{end}\n1000,2000,2.0{end}\n1100,2100,1.9{end}\n")
     assert {k: v for k, v in totals(found).items() if k in COUNTED} == {"cycles": 2100, "instructions": 4100}
+
+
+# ------------------------------------------------------------------ powers of ten below one, and of times
+
+BESIDE = ((1_200_000, 2_400_000), (1_300_000, 2_500_000), (1_320_000, 2_510_000))
+
+
+def beside(name, cells=(1500, 1600, 1550)):
+    """Return a table of whole counts with one more column."""
+    rows = "".join(f"{k};{c};{i};{x}\n" for k, ((c, i), x) in enumerate(zip(BESIDE, cells, strict=True)))
+    return f"run;cycles;instructions;{name}\n{rows}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "miss rate (×10⁻³)",
+        "miss rate (‰)",
+        "L1 misses [1e-3]",
+        "misses (10^-2)",
+        "misses × 10^-2",
+        "misses (×10**-3)",
+        "misses (ppm)",
+        "misses per mille",
+        "stalls (percent of slots)",
+        "stalls_percent_of_slots",
+        "IPC (10^-2)",
+        "time (×10⁻³)",
+        "misses (x 1e-3)",
+    ],
+)
+def test_a_column_scaled_by_less_than_one_counts_nothing(read, name):
+    samples = read(beside(name))
+    assert set(totals(samples)) == {"cycles", "instructions"}
+    assert any(name in note for note in samples.notes), "it is told"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("time (×10⁻³ s)", 1e-3),
+        ("time [10^-3 s]", 1e-3),
+        ("elapsed [1e-6 s]", 1e-6),
+        ("elapsed (10⁻⁹ s)", 1e-9),
+        ("runtime (x10^-3 sec)", 1e-3),
+        ("duration (10^3 s)", 1e3),
+        ("time (10^-3 ms)", 1e-6),
+        ("time 10^-3 s", 1e-3),
+        ("time (ms)", 1e-3),
+        ("latency (s)", 1.0),
+    ],
+)
+def test_a_time_in_powers_of_ten_is_a_time(read, name, unit):
+    samples = read(beside(name))
+    assert set(totals(samples)) == {"cycles", "instructions"}
+    assert samples.intervals()["seconds"].tolist() == pytest.approx([1500 * unit, 1600 * unit, 1550 * unit])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tol_1e-3",
+        "eps=1e-3",
+        "run-10",
+        "port 10",
+        "energy (mJ)",
+        "energy (10^-3 J)",
+        "level_10",
+        "branch-10^3",
+        "stall_10",
+        "uops 10",
+        "lat-1e-6",
+        "rate_matched",
+        "misses (1)",
+        "latency 10-20 ns",
+        "permille_events",
+        "ppm_events",
+        "walks [ns]",
+        "walks [10^-9 s]",
+        "L1D.10",
+    ],
+)
+def test_what_only_looks_like_a_power_below_one_is_counted(read, name):
+    assert totals(read(beside(name)))[name] == 4650
+
+
+@pytest.mark.parametrize("unit", ["percent of slots", "10^-3", "×10⁻³", "‰", "% of loads"])
+def test_rows_of_a_long_table_in_shares_are_no_counts(read, unit):
+    rows = f"event,value,units\ncycles,1200334,cycles\ninstructions,2200334,instructions\nFrontend Bound,12,{unit}\n"
+    assert totals(read(rows)) == {"cycles": 1200334, "instructions": 2200334}
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"), [("10^3", 1e3), ("×10⁶", 1e6), ("uops", 1), ("slots", 1), ("events of 1", 1)]
+)
+def test_rows_of_a_long_table_in_other_units_are_counts(read, unit, factor):
+    rows = f"event,value,units\ncycles,1200334,cycles\ninstructions,2200334,instructions\nmisses,12,{unit}\n"
+    assert totals(read(rows))["misses"] == 12 * factor
+
+
+# ------------------------------------------------------------------ shares that add up to a whole
+
+CLOCKED = "time,cycles,instructions,slots,"
+
+
+def clocked(names, rows):
+    body = "".join(
+        f"{k + 1}.5,{1_000_100 + 300 * k},{1_800_200 + 210 * k * k},{6_000_000 + 100 * k},{','.join(map(str, cells))}\n"
+        for k, cells in enumerate(rows)
+    )
+    return f"{CLOCKED}{','.join(names)}\n{body}"
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        (("retiring", "bad-spec", "fe-bound", "be-bound"), ((30, 10, 20, 40), (31, 9, 21, 39), (28, 12, 20, 40))),
+        (
+            ("retiring", "bad-spec", "fe-bound", "be-bound"),
+            ((30.1, 9.9, 20, 40), (31, 9.5, 20, 39.5), (28, 12, 20, 40)),
+        ),
+        (("Retiring", "Bad Speculation", "Frontend Bound", "Backend Bound"), ((0.3, 0.1, 0.2, 0.4),) * 2),
+        (("Retiring", "Bad Speculation", "Frontend Bound", "Backend Bound"), ((30, 10, 20, 40),)),
+        (("us", "sy", "id"), ((50, 10, 40), (60, 5, 35), (61, 4, 35), (20, 10, 70))),
+        (("L1", "L2", "L3", "DRAM"), ((90, 5, 3, 1.9), (80, 10, 5, 5), (85, 10, 3, 2.1))),
+    ],
+)
+def test_columns_that_add_up_to_a_whole_in_every_row_are_shares(read, names, rows):
+    samples = read(clocked(names, rows))
+    assert set(totals(samples)) == {"cycles", "instructions", "slots"}
+    assert all(any(name in note for note in samples.notes) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        (("retiring", "bad-spec", "fe-bound"), ((30, 10, 20), (31, 9, 21), (28, 12, 20))),  # no whole
+        (("l1", "l2", "l3"), ((50, 10, 40), (60, 5, 36), (61, 4, 30))),
+        (("l1", "l2"), ((50, 50), (60, 40), (61, 39))),  # two that do by turns
+        (("l1", "l2", "l3"), ((50, 10, 40),)),  # once, by accident
+        (("retiring", "bad-spec", "fe-bound", "be-bound"), ((3000, 1000, 2000, 4000), (3100, 900, 2100, 3900))),
+    ],
+)
+def test_columns_that_do_not_are_counted(read, names, rows):
+    found = totals(read(clocked(names, rows)))
+    assert {name: found[name] for name in names} == {n: sum(r[i] for r in rows) for i, n in enumerate(names)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AI [flop/byte]",
+        "B/F",
+        "flops/byte",
+        "Arithmetic Intensity",
+        "misses per 10^3 instr",
+        "miss/ref",
+        "EDP",
+        "loads/10³ instructions",
+    ],
+)
+def test_quotients_of_work_and_bytes_are_no_events(read, name):
+    assert set(totals(read(beside(name)))) == {"cycles", "instructions"}
+
+
+@pytest.mark.parametrize("name", ["intensity_events", "b/f/loads", "offcore/bytes", "AI", "per_instr_queue"])
+def test_what_only_looks_like_such_a_quotient_is_counted(read, name):
+    assert totals(read(beside(name)))[name] == 4650
+
+
+# ------------------------------------------------------------------ fields of perf between colons
+
+
+def test_events_with_colons_between_colons(read):
+    text = (
+        "3::syscalls:sys_enter_read:1397967:100.00::\n1419380::cycles:u:1397967:50.00:1.015:GHz\n"
+        "2419380::instructions:u:1397967:100.00:1.70:insn per cycle\n77::cache-misses:1397967:100.00::\n"
+        "5::sched:sched_switch:uk:1397967:100.00::\n"
+    )
+    samples = read(text)
+    counts = {"syscalls:sys_enter_read": 3, "cycles:u": 1419380, "instructions:u": 2419380, "cache-misses": 77}
+    assert totals(samples) == {**counts, "sched:sched_switch:uk": 5}
+    assert samples.n_intervals == 1
+    assert shares(samples)["cycles:u"] == 0.5
+
+
+def test_control_groups_between_other_signs(read):
+    text = "1419380;;cycles:u;web;1397967;50.00;;\n2419380;;instructions:u;web;1397967;100.00;;\n"
+    assert read(text).table["place"].unique().tolist() == ["web"]
+
+
+# ------------------------------------------------------------------ numbers of counters behind names
+
+
+def test_numbers_of_counters_in_parentheses_are_no_part_of_names(read):
+    names = "CPU_CYCLES(0),INSTRUCTIONS(1),L1I_DIR_WRITES(2),L1D_PENALTY_CYCLES(5)"
+    found = totals(
+        read(f"{names}\n5203311022,2301120334,10233412,803311220\n5203313022,2301120334,10233413,803311221\n")
+    )
+    assert found == {
+        "CPU_CYCLES": 10406624044, "INSTRUCTIONS": 4602240668, "L1I_DIR_WRITES": 20466825,
+        "L1D_PENALTY_CYCLES": 1606622441,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("names", ["cycles,instructions,port(0),port(1),port(2)", "cycles,instructions,l1(2),l2(2),l3"])
+def test_numbers_in_parentheses_that_tell_columns_apart_stay(read, names):
+    found = totals(read(f"{names}\n1000,2000,7,8,90\n1100,2000,7,9,99\n"))
+    assert set(found) == set(names.split(","))
+
+
+# ------------------------------------------------------------------ ticks of the time stamp counter
+
+
+@pytest.mark.parametrize("name", ["tsc_delta", "delta_tsc", "tsc_diff", "rdtsc", "tsc_cycles", "TSC ticks"])
+def test_ticks_of_the_time_stamp_counter_pass_whatever_is_done(name):
+    assert is_fixed_rate(name)
+
+
+@pytest.mark.parametrize("name", ["tsc_deadline_misses", "rdtsc_retired", "tsx_delta", "ctsc"])
+def test_other_words_with_its_letters_do_not(name):
+    assert not is_fixed_rate(name)
+
+
+# ------------------------------------------------------------------ keys and values
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("cycles=100 instructions=200", "cycles=110 instructions=210"),
+        (
+            "event=cycles count=100",
+            "event=instructions count=200",
+            "event=cycles count=110",
+            "event=instructions count=210",
+        ),
+        ("i=1 cycles=100 instructions=200", "i=2 cycles=110 instructions=210"),
+    ],
+)
+def test_records_of_two_pairs_and_more_are_read(read, lines):
+    samples = read("\n".join(lines) + "\n")
+    assert totals(samples) == {"cycles": 210, "instructions": 410}
+    assert samples.n_intervals == 2
+
+
+def test_lines_of_one_pair_are_counts_of_one_interval_each_time_they_come_again(read):
+    samples = read("cycles=100\ninstructions=200\ncycles=110\ninstructions=210\n")
+    assert totals(samples) == {"cycles": 210, "instructions": 410}
+    assert samples.n_intervals == 2
+
+
+# ------------------------------------------------------------------ columns that number the rows
+
+
+def numbered(name, numbers, first=True):
+    rows = [(1_000_100 + 997 * k * k, 2_000_300 + 1_203 * k, 5 + (7 * k) % 5) for k in range(len(numbers))]
+    cells = [(n, *row) if first else (*row, n) for n, row in zip(numbers, rows, strict=True)]
+    head = (name, "cycles", "instructions", "misses") if first else ("cycles", "instructions", "misses", name)
+    return "\n".join(",".join(map(str, row)) for row in (head, *cells)) + "\n"
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("i", range(3)),
+        ("k", range(4)),
+        ("idx", range(1, 3)),
+        ("id", range(5)),
+        ("step", range(1, 6)),
+        ("seq", range(4)),
+        ("nr", range(1, 5)),
+        ("shot", range(4)),
+        ("x", range(1, 5)),
+        ("index", range(3)),
+        ("id", (7, 8, 9)),
+        ("Sample", (1, 2, 3)),
+    ],
+)
+def test_a_column_that_numbers_the_rows_is_no_event(read, name, numbers, first):
+    samples = read(numbered(name, list(numbers), first))
+    assert set(totals(samples)) == {"cycles", "instructions", "misses"}
+    assert samples.n_intervals == len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("x", (1, 2)),
+        ("x", (1, 2, 3)),
+        ("x", (2, 3, 4, 5)),
+        ("x", (1, 2, 4, 5)),
+        ("l2-misses", (1, 2, 3, 4)),
+        ("i", (4, 2, 9)),
+    ],
+)
+def test_a_column_that_does_not_is_counted(read, name, numbers):
+    assert totals(read(numbered(name, numbers)))[name] == sum(numbers)
+
+
+@pytest.mark.parametrize("name", ["roi_begin_cycles", "end_tsc", "start cycles", "stop_ticks"])
+def test_when_a_row_begins_or_ends_is_no_event(read, name):
+    assert set(totals(read(beside(name, (1_000_000, 3_000_000, 5_000_000))))) == {"cycles", "instructions"}
+
+
+@pytest.mark.parametrize("name", ["frontend_cycles", "backend cycles", "l2_restart_cycles", "stall_end"])
+def test_cycles_of_other_ends_are_counted(read, name):
+    assert totals(read(beside(name)))[name] == 4650
+
+
+@pytest.mark.parametrize(
+    ("said", "warned"),
+    [("cycles in 10^6, instructions in 10^6", True), ("in 1e3", True), ("in 10⁶", True), ("in 10 rows", False)],
+)
+def test_a_comment_that_says_a_scale_is_told(read, said, warned):
+    samples = read(f"# {said}\nrun,cycles,instructions\na,1203,2203\nb,1213,2213\n")
+    assert any("words around the counts say" in note for note in samples.notes) == warned
+
+
+@pytest.mark.parametrize("spread", [" ± 1", " (3.1 %)"])
+@pytest.mark.parametrize("dressed", [(2,), (0, 1), (0, 1, 2)])
+def test_spreads_behind_numbers_are_no_scales(read, spread, dressed):
+    """Of some columns or of all: what stands before them is read, and only spreads are told of."""
+    rows = [(1000, 2000, 12), (1100, 2150, 13)]
+    body = "".join(
+        ";".join([name, *(f"{x}{spread if i in dressed else ''}" for i, x in enumerate(row))]) + "\n"
+        for name, row in zip("ab", rows, strict=True)
+    )
+    samples = read(f"run;cycles;instructions;misses\n{body}")
+    assert totals(samples) == {"cycles": 2100, "instructions": 4150, "misses": 25}
+    assert any("their spread or share behind them" in note for note in samples.notes)
+    assert not any("K, M, G or T" in note for note in samples.notes)
+
+
+# ------------------------------------------------------------------ totals by their names, and shares by theirs
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [(1767261600, 1767261615, 1767261630), ("2026-03-01T10:00:00Z", "2026-03-01T10:00:15Z", "2026-03-01T10:00:30Z")],
+)
+def test_few_rows_of_totals_by_name_are_totals(read, stamps):
+    rows = zip(stamps, (100_000_000, 101_000_000, 103_000_000), (200_000_000, 202_000_000, 205_000_000), strict=True)
+    body = "\n".join(f"{t},{c},{i}" for t, c, i in rows)
+    samples = read(f"time,node_perf_cpucycles_total,node_perf_instructions_total\n{body}\n")
+    assert totals(samples) == {"cycles": 3_000_000, "instructions": 5_000_000}
+
+
+def test_few_rows_that_rise_under_other_names_are_counts(read):
+    samples = read(
+        "time,cycles,instructions\n0.5,100000000,200000000\n1.0,101000000,202000000\n1.5,103000000,205000000\n"
+    )
+    assert totals(samples) == {"cycles": 304_000_000, "instructions": 607_000_000}
+
+
+@pytest.mark.parametrize("name", ["pct_stalled", "percent stalled", "Percentage.of.slots"])
+def test_a_column_that_begins_with_per_cent_is_a_share(read, name):
+    assert set(totals(read(beside(name, (12, 13, 14))))) == {"cycles", "instructions"}

@@ -13,7 +13,7 @@ from perfkit.readers.grid import Grid
 from perfkit.readers.numbers import _well_grouped
 from perfkit.readers.plain_table import _holds_numbers
 from perfkit.readers.report import Report
-from perfkit.samples.clocks import clock_of
+from perfkit.samples.clocks import between, clock_of
 from perfkit.samples.events import modes
 
 
@@ -206,3 +206,17 @@ def test_a_run_that_is_the_sum_of_all_others_but_for_one_is_a_run(write, off, ru
     )
     s = pk.read_samples(write(f"event,a,b,c\n{rows}"))
     assert list(dict.fromkeys(s.table["run"])) == runs
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+def test_rows_that_share_a_beginning_or_end_before_it_have_no_lengths(n):
+    shared, ends = np.full(n, 3.0), 4.0 + np.arange(n)
+    assert between(shared, ends) is None, "a program's start"
+    assert between(ends, ends - 0.5) is None
+    assert between(ends - 0.5, ends).tolist() == [0.5] * n
+    assert between(shared, shared + 1).tolist() == [1.0] * n, "rows of one interval"
+
+
+def test_one_row_has_its_length():
+    assert between(np.array([3.0]), np.array([4.5])).tolist() == [1.5]
+    assert np.isnan(between(np.array([3.0]), np.array([2.5])))

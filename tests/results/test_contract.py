@@ -51,6 +51,14 @@ ENDINGS = {
 }
 
 
+# What a call fills while it runs, and nobody holds afterwards (a memory pass: as it goes through the trace).
+GROWING = {
+    "IrBlock", "IrFunction", "IrPart", "X86Block", "MeasuredFigures", "Waits", "Region", "Area", "_Known", "Emitter",
+    "Module", "Course", "Ahead", "_Inquiry", "Opened", "PerfOutput", "PerfRows", "Report", "Replay", "MemoryPass",
+    "SequentialDesign",
+}  # fmt: skip
+
+
 @pytest.fixture(params=sorted(EXAMPLES, key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__)
 def result(request):
     return EXAMPLES[request.param]()
@@ -95,6 +103,12 @@ def test_no_result_is_forgotten():
     assert not forgotten, f"give each an example in tests/results/examples.py: {forgotten}"
     assert {cls.__name__ for cls in EXAMPLES} & excused == set()
     assert excused - {cls.__name__ for cls in every} == set(), "not there any more"
+
+
+def test_what_is_handed_out_cannot_be_changed():
+    """A field that is set to another value would contradict what was derived from it, and kept."""
+    changeable = {c.__name__ for c in classes() if is_dataclass(c) and not c.__dataclass_params__.frozen}
+    assert changeable == GROWING
 
 
 def test_it_is_a_result(result):

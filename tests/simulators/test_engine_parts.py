@@ -1,9 +1,14 @@
 """Small parts of the compiled engines as Python runs them, against models of their documentation in sets and lists."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from perfkit.simulators.dag import engine, reuse
+from perfkit.simulators.gus import threads
+from perfkit.simulators.gus.timing import TICKS
+from perfkit.simulators.memory import memory
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +99,42 @@ def test_a_set_keeps_the_line_used_last_and_loses_one_at_most(seed, ways):
         assert {int(left)} - {-1} == {one for one in gone if held[one]}, "a written line that leaves is told of"
         held[line] = bool(write) or (held.get(line, False) and line in before)
     assert (sets[:ways] == -1).all(), "another set is left alone"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_line_of_another_thread_arrives_late_and_nothing_arrives_later_than_is_known(seed):
+    """The latest arrival is what the recurrence asks first: where it fell, a line on its way would be there at once."""
+    rng = np.random.default_rng(seed)
+    accesses, lines_of_all, cycles, ring = 12, 6, 50.0, 8
+    positions = np.sort(rng.choice(3 * accesses, 10, replace=False)) + 100
+    moved = threads._Transfers(positions, cycles, 2)
+    arrival, clock, latest = np.zeros(lines_of_all, dtype=np.int64), 0, 0
+    now = SimpleNamespace(now=np.zeros(10, dtype=np.int64), counts=np.zeros(14, dtype=np.int64), data=None)
+    lines = SimpleNamespace(arrival=arrival, origin=np.zeros(lines_of_all, dtype=np.int8), shift=1)
+    for first in (100, 100 + accesses, 100 + 2 * accesses):
+        code = rng.integers(0, 4, accesses).astype(np.uint32)
+        forwarded = rng.random(accesses) < 0.5
+        code |= np.uint32(memory.FORWARDED) * forwarded.astype(np.uint32)
+        code |= rng.integers(0, 3, accesses).astype(np.uint32) << np.uint32(memory.DISTANCE_SHIFT)
+        granule = rng.integers(-1, 2 * lines_of_all, accesses)
+        now.counts[3], now.data = int(rng.integers(5, 99)), rng.integers(0, 99, ring) * TICKS
+        now.now[0] = clock = clock + int(rng.integers(-60, 90)) * TICKS  # also back: what is on its way stays
+        now.now[8] = -1
+        served = np.array([9, 9, 9, 9, 0], dtype=np.int64)
+        window, told = SimpleNamespace(code=code.copy(), granule=granule), SimpleNamespace(served=served.copy())
+        expected, charged = arrival.copy(), 0
+        for at in range(accesses):
+            if first + at not in positions or granule[at] < 0 or code[at] & 3 >= 2:
+                continue
+            charged += 1
+            gone = clock
+            if forwarded[at]:  # behind the store that it takes its value from
+                gone = max(gone, int(now.data[(now.counts[3] - 1 - (int(code[at]) >> memory.DISTANCE_SHIFT)) % ring]))
+            one = granule[at] >> 1
+            expected[one] = max(expected[one], gone + int(cycles) * TICKS)
+            latest = max(latest, gone + int(cycles) * TICKS)
+        moved.charge(window, first, told, now, lines)
+        assert arrival.tolist() == expected.tolist()
+        assert now.now[7] == latest
+        assert told.served.sum() == served.sum(), "an access changes its level, and none is lost"
+        assert told.served[2] == served[2] + charged

@@ -480,7 +480,14 @@ def test_nothing_executed_is_an_error(skylake):
         skylake.run(Trace.from_parts(trace.code, stream=[]))
 
 
-@pytest.mark.parametrize("weights", [(), (0.0,), (float("nan"),)])
+@pytest.mark.parametrize("resource", ["rob", "L1_latency"])
+def test_the_largest_weight_is_one(skylake, resource):
+    """A million times as many entries is as good as no limit, and needs no memory for them."""
+    most, many = (sensitivity(skylake, loop("nop", 5), (w,), resources=[resource]).to_frame() for w in (1e6, 1e4))
+    assert most["x1e+06"].tolist() == pytest.approx(many["x10000"].tolist(), abs=1e-3)
+
+
+@pytest.mark.parametrize("weights", [(), (0.0,), (float("nan"),), (0.99e-6,), (2.0, 1.01e6)])
 def test_weights_must_be_positive(skylake, weights):
     with pytest.raises(SettingError, match="weights"):
         sensitivity(skylake, loop("nop", 5), weights)

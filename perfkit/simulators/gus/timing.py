@@ -18,6 +18,7 @@ from perfkit.simulators.program.program import CONDITIONAL, REGISTERS, Program, 
 from perfkit.trace.code import StaticCode
 
 TICKS = 55440
+_UNLIMITED = 1 << 20  # entries of a buffer: a ring of a million times as many would need 32 GiB
 NEVER = -(1 << 60)  # before every time of a run
 LEVELS = ("L1", "L2", "L3", "memory")
 
@@ -291,7 +292,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
 
     def entries(name: str) -> Any:
         found = core.resources.get(name)
-        n = int(found.value) if found is not None else 1 << 20
+        n = int(min(found.value, _UNLIMITED)) if found is not None else _UNLIMITED
         if n < 1:
             raise SettingError(f"{name}: a buffer needs at least one entry; {n} would let nothing through")
         return np.int64(n)

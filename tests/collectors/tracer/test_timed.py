@@ -181,6 +181,27 @@ def test_exceptions_pass_inner_calls_of_a_recursion(tmp_path):
     assert (found.calls, len(found.ticks), found.ended) == (5, 5, "")
 
 
+def test_an_exception_of_a_timed_call_reaches_its_caller(tmp_path):
+    """It passes the stub before the function, which no table of the program's describes."""
+    (tmp_path / "throws.cpp").write_text(
+        """
+        #include <stdexcept>
+        __attribute__((noipa)) long work(long k) { if (k % 2) throw std::runtime_error("odd"); return k; }
+        int main(void) {
+            long caught = 0, sum = 0;
+            for (long k = 0; k < 9; k++) {
+                try { sum += work(k); } catch (std::runtime_error &) { caught++; }
+            }
+            return caught == 4 && sum == 20 ? 0 : 3;
+        }
+        """
+    )
+    subprocess.run(["g++", "-O2", tmp_path / "throws.cpp", "-o", tmp_path / "throws"], check=True)
+    subprocess.run([tmp_path / "throws"], check=True)
+    found = time_calls(tmp_path / "throws", "work", seconds=10)
+    assert (found.calls, found.ended) == (9, "")
+
+
 FLUSHES = DECAYS.replace("#include <stdlib.h>", "#include <stdlib.h>\n    #include <xmmintrin.h>").replace(
     "for (int k", "_MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON); for (int k"
 )

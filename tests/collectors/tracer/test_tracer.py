@@ -66,6 +66,27 @@ def test_one_call_of_a_program(build):
     assert trace.provenance.extra["exit_status"] == str(native.returncode)
 
 
+def test_a_recorded_call_leaves_every_register_that_it_does_not_write(tmp_path):
+    """A compiler that sees what is called may keep values in those, too, which other calls may change."""
+    kept = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+    all_of_them = ("rax", "rcx", "rdx", "rsi", "rdi", *(f"r{n}" for n in range(8, 12)), *kept)
+    lines = [
+        ".intel_syntax noprefix", ".data", "values: .quad 1, 2, 3", ".text", ".globl work, main",
+        ".type work, @function", "work: lea rax, values[rip]", "mov rcx, [rax]", "add [rax + 8], rcx", "ret",
+        ".size work, .-work", ".type main, @function", "main:", *(f"push {r}" for r in kept), "push 6", "again:",
+        *(f"mov {r}, {1000 + k}" for k, r in enumerate(all_of_them)), "call work",
+        *(f"cmp {r}, {1000 + k}\njne changed" for k, r in enumerate(all_of_them) if r not in ("rax", "rcx")),
+        "dec qword ptr [rsp]", "jnz again", "xor eax, eax", "jmp end", "changed: mov eax, 3", "end: add rsp, 8",
+        *(f"pop {r}" for r in reversed(kept)), "ret", ".size main, .-main", '.section .note.GNU-stack,"",@progbits',
+    ]  # fmt: skip
+    (tmp_path / "kept.s").write_text("\n".join(lines) + "\n")
+    subprocess.run(["gcc", tmp_path / "kept.s", "-o", tmp_path / "kept"], check=True)
+    assert subprocess.run([tmp_path / "kept"], check=False).returncode == 0
+    trace = Tracer(repeat=4).run(tmp_path / "kept", "work")
+    assert trace.provenance.extra["exit_status"] == "0"
+    assert trace.access_count == 4 * 3, "a load, a load with its store, the return"
+
+
 @pytest.mark.parametrize(("skip", "repeat", "loads"), [(0, 1, [10]), (1, 1, [20]), (1, 2, [20, 30]), (3, 9, [40])])
 def test_skip_and_repeat_choose_the_calls(build, skip, repeat, loads):
     trace = Tracer(skip=skip, repeat=repeat).run(build(PROGRAM), "work", ["4"])
