@@ -69,8 +69,8 @@ class KernelComparison(Tabled):
         Whether one kernel takes so much longer that something interrupts nearly every sample of it, and not of the
         other: `table` holds its lowest round of each process then, and `interval` is the range of the processes.
     before
-        How many times as long a and b took once the other was loaded and called in their process, as before: the least
-        change of all processes, 1 where they do not agree. None where that is not known.
+        How many times as long a and b took once the other was loaded and called in their process, as before: the
+        change that four of five processes exceed, 1 where these do not agree. None where that is not known.
 
     Examples
     --------

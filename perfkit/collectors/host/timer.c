@@ -68,8 +68,19 @@ static void long_sample(const pk_clock *clock, function f, const long *i, const 
 uint32_t perfkit_control(void) { return __builtin_ia32_stmxcsr(); }
 void perfkit_set_control(uint32_t word) { __builtin_ia32_ldmxcsr(word); }
 
-/* Two kernels in turns, each with its own number of calls: in each round both are sampled, in the order that the round's number says (0: the first kernel
-   first). An untimed call before each sample brings back what the other kernel evicted. `turn_of` says for others to read whose
+#define WARM 5             /* samples of a variant before it is timed: with one, the first ran 4 to 8 % slower on Zen 4 */
+#define LONG_WARM 1000000 /* or ticks */
+#define TRAINED 40        /* samples of one of two kernels: the other one's branches take the predictors' place */
+static uint64_t ticks_of(const pk_clock *clock, function f, const long *i, const double *d, long calls) {
+    uint64_t from = pk_clock_begin();
+    for (long c = 0; c < calls; c++)
+        f(i[0], i[1], i[2], i[3], i[4], i[5], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
+    return pk_clock_end() - from - clock->overhead;
+}
+
+/* Two kernels in turns, each with its own number of calls: in each round both are sampled, in the order that the round's number says (even: the first
+   one first). Untimed calls before each sample, up to as many as `TRAINED` samples have or as fill `LONG_WARM`, bring back what the other kernel evicted from
+   caches and branch predictors; where the number has a 2 there is one more, so that calls that take turns are not in step with the samples. `turn_of` says for others to read whose
    turn it is, by the kernel's label; 0: nobody's. */
 void perfkit_pairs(const function *f, const long *const *i, const double *const *d, const long *calls, long rounds,
                    const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void), long apart,
@@ -87,7 +98,9 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
             int k = r < 0 ? turn : turn ^ (order[r] & 1);
             *turn_of = labels[k];
             perfkit_set_control(control[k]);
-            sample(&clock, f[k], i[k], d[k], r >= 0 && order[r] & 2 ? 2 : 1, 0, warm);
+            if (r >= 0 && order[r] & 2) ticks_of(&clock, f[k], i[k], d[k], 1);
+            uint64_t trained = ticks_of(&clock, f[k], i[k], d[k], 1);
+            for (int w = 0; w < TRAINED && trained < LONG_WARM; w++) trained += ticks_of(&clock, f[k], i[k], d[k], calls[k]);
             (taken[k] > LONG_SAMPLE ? long_sample : sample)(&clock, f[k], i[k], d[k], calls[k], (int)apart, r < 0 ? warm : out[r][k]);
             taken[k] = (r < 0 ? warm : out[r][k])[3];
         }
@@ -107,15 +120,6 @@ int perfkit_fence(long calls, long rounds, uint64_t (*out)[7]) {
 }
 
 double perfkit_step(void) { return step_of_the_clock(); }
-
-#define WARM 5             /* samples of a variant before it is timed: with one, the first ran 4 to 8 % slower on Zen 4 */
-#define LONG_WARM 1000000 /* or ticks */
-static uint64_t ticks_of(const pk_clock *clock, function f, const long *i, const double *d, long calls) {
-    uint64_t from = pk_clock_begin();
-    for (long c = 0; c < calls; c++)
-        f(i[0], i[1], i[2], i[3], i[4], i[5], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
-    return pk_clock_end() - from - clock->overhead;
-}
 
 /* Variants of one kernel in turns: each timed between two runs of the first one, all three between two readings of the
    clock. A row: the reading before, ticks of the first, of the variant, of the first again, the reading after. What is
