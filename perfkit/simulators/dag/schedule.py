@@ -24,14 +24,17 @@ from perfkit.dag.doubts import (
     FLOATS,
     MISSED,
     NARROW,
+    NOTABLE,
     SHARED,
     SURPRISES,
+    UNMISSED,
     UNSEEN_CALLS,
     Successors,
     bound_by,
     doubts,
     full_early,
     nearly_full,
+    remarks,
 )
 from perfkit.dag.graph import Dag, expect_dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
@@ -179,10 +182,16 @@ class DagScheduler:
         facts[FETCHED] = str(nearly_full(found.instructions, found.cycles, core.fetch, *FETCH))
         accesses = sum(map(found.n_nodes, MEMORY))
         facts[ACCESSED] = str(nearly_full(accesses, found.cycles, core.agus, *ACCESSES))
-        pipes = 0 if core.fp_ports else core.throughput("A") + core.throughput("M")
+        pipes = core.throughput("A") + core.throughput("M")
+        pipes = 0 if 0 < core.fp_ports < pipes else pipes
         facts[COMPUTED] = str(nearly_full(sum(map(found.n_nodes, PORTS)), found.cycles, pipes, *FLOATS))
-        each = core.misprediction_penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
-        return replace(found, doubts=doubts(facts, found.instructions, found.cycles, *each))
+        penalty = core.misprediction_penalty
+        if int(facts.get(MISSED, 0)) * penalty > NOTABLE * found.cycles:
+            spared = replace(self, core=core.replace(misprediction_penalty=0), record=False)
+            facts[UNMISSED] = str(spared.run(dag).cycles)
+        each = penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
+        told = doubts(facts, found.instructions, found.cycles, *each)
+        return replace(found, doubts=told, remarks=remarks(facts, found.cycles, penalty))
 
     def settings(self) -> dict[str, Any]:
         """Return the switches (without the core), as saved with a schedule."""
@@ -285,7 +294,7 @@ class _Run:
         self.saved[layout.AT_OP] = -1
         self.saved[layout.TOP] = int(program.frame.max())
         self.saved[layout.BASE] = layout.BETWEEN
-        self.code = layout.BlockCode(program, tables.operations(program, self.word_shift))
+        self.code = layout.BlockCode(program, tables.operations(program, self.word_shift, self.units))
         self.stack = new_stack(tables.capacities(settings, self.line_shift))
         self.where = np.zeros(_LOCATED + AHEAD, dtype=np.int64)
         self.used, self.time = np.zeros(self.stack.room, dtype=np.int64), 0
@@ -383,15 +392,20 @@ class _Run:
         record = self.record
         recorded = len(record.issue) > 0
         nodes = record.type[:n] != layout.NO_NODE if recorded else None
+        record.type[:n][record.type[:n] == layout.VECTOR_WORK] = layout.INTEGER_TYPE
+        counted = self.tally.nodes.reshape(-1, 1 << layout.SHAPE_BITS).T
+        on_pipes = counted[layout.VECTOR_WORK]
+        by_type = counted[: int(self.parameters[layout.TYPES_USED])].copy()
+        if on_pipes.any():
+            by_type[layout.INTEGER_TYPE] += on_pipes
         return Schedule(
             name=self.name,
             core=self.settings.core,
             settings=self.settings.settings(),
             states=codes,
             counts=self.tally.histogram[codes],
-            nodes=self.tally.nodes.reshape(-1, 1 << layout.SHAPE_BITS)[
-                :, : int(self.parameters[layout.TYPES_USED])
-            ].T.copy(),
+            nodes=by_type,
+            on_pipes=int(on_pipes.sum()),
             shapes=self.program.shapes.copy(),
             issue=record.issue[:n][nodes] if recorded else None,
             done=record.done[:n][nodes] if recorded else None,
