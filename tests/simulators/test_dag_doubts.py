@@ -243,22 +243,13 @@ double moved(const double *restrict a, double *restrict b, int n) {
   for (int i = 0; i < n; i++) b[i] = a[i] > 0 ? 1.0 : 2.0;
   return b[0];
 }
-double across(const double *restrict a, double *restrict b, int n) {
-  const long *x = (const long *)b;
-  double s = 0;
-  for (int i = 0; i < n; i++) s = __builtin_fmax(s, (double)x[i] + (double)(x[i] ^ 3) + (double)(x[i] ^ 5));
-  return s;
-}
 """
 
 
-@pytest.mark.parametrize(
-    ("function", "needed", "said"), [("fractions", 3000, 0), ("moved", 2000, 0), ("across", 7000, 1)]
-)
-def test_units_that_the_model_lacks_are_doubted(function, needed, said, tmp_path):
+@pytest.mark.parametrize(("function", "needed"), [("fractions", 3000), ("moved", 2000)])
+def test_work_takes_as_long_as_the_units_of_its_instructions(function, needed, tmp_path):
     # A Zen 5 takes 1.50 cycles for CVTTSD2SI, CVTSI2SD and SUBSD (pk.Block): all three take the pipes FP2 and FP3.
     # The masks' operations take any of four pipes, and their moves between registers none: 1.3 cycles measured.
-    # Moves between registers of both kinds take two pipes that the model has not: here CVTSI2SD and MOVQ.
     zen5 = pk.Microarchitecture.load("zen5")
     (tmp_path / "k.c").write_text(FRACTIONS)
     kernel = pk.trace_c(
@@ -267,5 +258,5 @@ def test_units_that_the_model_lacks_are_doubted(function, needed, said, tmp_path
     nodes = machine_nodes(kernel, zen5, 1_000_000)
     assert int(nodes.facts[UNITS]) == pytest.approx(needed, rel=0.05)
     found = DagScheduler(DagCore.load("zen5"), record=False).run(nodes)
-    assert said or found.cycles >= 0.95 * needed
-    assert sum("by the core's instruction table" in doubt for doubt in found.doubts) == said
+    assert found.cycles >= 0.95 * needed
+    assert not any("by the core's instruction table" in doubt for doubt in found.doubts)
