@@ -262,6 +262,10 @@ class _Delayed:
         return self.source.name
 
     @property
+    def facts(self) -> dict[str, str]:
+        return dict(getattr(self.source, "facts", {}))
+
+    @property
     def program(self) -> BlockProgram:
         return self.source.program._replace(delay=self.delay)
 
