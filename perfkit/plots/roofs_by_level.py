@@ -33,6 +33,7 @@ _MARKER = 6  # points that a kernel's point takes around its middle
 _TITLE = 90  # letters of a line of doubted names
 _LINE = 11  # points from one label to the next
 _LEFT = 0.4  # of the room to the right end that the axes keep beside the kernels' names
+_MARGIN = 0.01  # of the figure's width behind the names: letters of other resolutions are not equally wide
 _SMALLEST = 4  # points of a letter that can still be read
 _LIGHT = "#DDDDDD"  # roofs on a dark background
 HOST = "#8a4b08"  # what was measured of the host: not a colour of the kernels
@@ -343,9 +344,11 @@ def _make_room(ax: Any, names: Sequence[Any]) -> None:
         return
     ax.figure.draw_without_rendering()
     here = ax.get_window_extent()
-    beside = [other.get_tightbbox() for other in ax.figure.axes if other is not ax and other.get_visible()]
-    starts = [b.x0 for b in beside if b is not None and b.x0 >= here.x1 and b.y0 < here.y1 and here.y0 < b.y1]
-    end = min(ax.figure.bbox.x1, *starts) - 2 if starts else ax.figure.bbox.x1 - 2
+    # Axes beside these may get their labels later: as much as these have.
+    labels = here.x0 - min(here.x0, ax.yaxis.get_tightbbox().x0)
+    beside = [other.get_window_extent() for other in ax.figure.axes if other is not ax and other.get_visible()]
+    starts = [b.x0 - labels for b in beside if b.x0 >= here.x1 and b.y0 < here.y1 and here.y0 < b.y1]
+    end = min([ax.figure.bbox.x1, *starts]) - _MARGIN * ax.figure.bbox.width
     widest = _widest(names)
     most = (1 - _LEFT) * (end - here.x0)
     if widest > most:
@@ -356,6 +359,10 @@ def _make_room(ax: Any, names: Sequence[Any]) -> None:
     if 0 < width < here.width:
         place = ax.get_position()
         ax.set_position([place.x0, place.y0, place.width * width / here.width, place.height])
+    if ax.xaxis.label.get_window_extent().width > ax.get_window_extent().width:
+        ax.set_xlabel(
+            ax.get_xlabel().replace("operational intensity of each level of memory", "intensity of each level")
+        )
 
 
 def _widest(names: Sequence[Any]) -> float:
