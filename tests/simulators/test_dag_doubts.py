@@ -7,7 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.dag.machine_code import machine_nodes
-from perfkit.dag.doubts import CALLS, MISSED, MISSED_AT_FIRST, SPLIT, STRINGS, UNITS, doubts
+from perfkit.dag.doubts import CALLS, MISSED, MISSED_AT_FIRST, SPLIT, STRINGS, UNITS, UNMISSED, doubts, remarks
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -20,6 +20,8 @@ from perfkit.simulators.dag.schedule import DagScheduler
         ({STRINGS: "100"}, "100 string instructions"),
         ({SPLIT: "300"}, "10% of the instructions are of 512 bits"),
         ({MISSED: "10", MISSED_AT_FIRST: "40"}, "10 are simulated as missed"),
+        ({MISSED: "10", MISSED_AT_FIRST: "40", UNMISSED: "800"}, "with none it would be 800"),
+        ({MISSED_AT_FIRST: "160"}, "160 follow no pattern"),
         ({UNITS: "1200"}, "need at least 1,200 cycles by the core's instruction table, 1.2 times as many"),
     ],
 )
@@ -28,6 +30,13 @@ def test_each_rule_compares_with_the_cycles(facts, words):
     assert words in said
     few = {name: str(int(count) // 20) for name, count in facts.items()}
     assert doubts(few, 3000, 1000, 20, 10) == ()
+
+
+def test_misses_at_the_end_of_a_short_run_take_little_and_are_no_doubt():
+    assert doubts({MISSED: "10", UNMISSED: "900"}, 3000, 1000, 20, 10) == ()
+    (note,) = remarks({MISSED: "10", MISSED_AT_FIRST: "40"}, 1000, 20)
+    assert "30 more would be mispredicted, 60% of the cycles and more" in note
+    assert remarks({MISSED: "10", MISSED_AT_FIRST: "15"}, 1000, 20) == ()
 
 
 LOOPS = """#include <stdint.h>

@@ -10,7 +10,7 @@ import json
 import math
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -427,9 +427,8 @@ class Schedule(Summarised):
             doubts = tuple(str(doubt) for doubt in about.get("doubts", ()))  # files before there were any have none
             remarks = tuple(str(remark) for remark in about.get("remarks", ()))
             core = DagCore(**about["core"])
-            told = {"doubts": doubts, "remarks": remarks}
-            found = cls(about["name"], core, about["settings"], **arrays, **optional, **counted, **told)
-            return answering(found)
+            found = cls(about["name"], core, about["settings"], **arrays, **optional, **counted, doubts=doubts)
+            return answering(replace(found, remarks=remarks))
 
 
 def _numbers(array: Any) -> Any:
