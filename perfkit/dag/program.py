@@ -32,6 +32,7 @@ DIVISION, SQUARE_ROOT = 60, 36
 # What an INTEGER operation's delay says of its units: those of integer registers (0); of vector registers, any unit
 # where the core's are not known apart; any floating-point unit; those of additions; those of multiplications.
 VECTOR, PIPE, ADDER, MULTIPLIER = range(1, 5)
+WORD = 8  # bytes: bandwidths beyond L1 are in doubles per cycle, as in the paper
 HITS_WAIT = "hits wait for their line"  # the fact "1" of a kernel whose published figure has `inflight_blocking`
 FORWARDED_LOAD = 2  # the delay of an integer load that no core renames, which gets a store's value by forwarding
 OPS = {"A": ADD, "M": MULTIPLY, "D": DIVIDE, "L": LOAD, "S": STORE, "F": FUSED, "I": INTEGER, "B": BRANCH}

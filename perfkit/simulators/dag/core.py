@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 TYPES = ("A", "M", "D", "L1", "L2", "L3", "mem", "F", "I")
 BUFFERS = ("RS", "ROB", "LB", "SB", "LFB")
-WORD = 8  # bytes: bandwidths beyond L1 are in doubles per cycle, as in the paper
 MEMORY = ("L1", "L2", "L3", "mem")
 _WHOLE = (
     "fetch", "rs", "rob", "lb", "sb", "lfb", "load_ports", "store_ports", "agus", "fp_ports", "branch_ports",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from perfkit.dag.program import WORD
 from perfkit.errors import UnavailableError, expect
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.simulators.dag.core import WORD
 
 # Of the multiplication the AVX form: LLVM's models of Zen 3 and 4 give the older one the ports of additions, but both
 # together begin more than two per cycle (2.7 flops per cycle of Horner's rule, measured on a Zen 4).

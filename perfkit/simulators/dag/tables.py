@@ -28,11 +28,12 @@ from perfkit.dag.program import (
     REDIRECT,
     STORE,
     VECTOR,
+    WORD,
     BlockProgram,
 )
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import layout
-from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, WORD, lanes
+from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, lanes
 from perfkit.simulators.dag.reuse import MOST_SETS, UNLIMITED, LruStack
 
 if TYPE_CHECKING:
