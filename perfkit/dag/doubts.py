@@ -104,7 +104,7 @@ def _branches(s: _Seen) -> str:
     )
 
 
-def remarks(facts: Mapping[str, str], cycles: int, penalty: float) -> tuple[str, ...]:
+def notes_of_other_runs(facts: Mapping[str, str], cycles: int, penalty: float) -> tuple[str, ...]:
     """Return what the cycles of a schedule are of, where other runs would take notably longer; see `doubts`."""
     first = int(facts.get(MISSED_AT_FIRST, 0)) - int(facts.get(MISSED, 0))
     if first * penalty <= NOTABLE * cycles:

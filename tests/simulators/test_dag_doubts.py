@@ -7,7 +7,17 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.dag.machine_code import machine_nodes
-from perfkit.dag.doubts import CALLS, MISSED, MISSED_AT_FIRST, SPLIT, STRINGS, UNITS, UNMISSED, doubts, remarks
+from perfkit.dag.doubts import (
+    CALLS,
+    MISSED,
+    MISSED_AT_FIRST,
+    SPLIT,
+    STRINGS,
+    UNITS,
+    UNMISSED,
+    doubts,
+    notes_of_other_runs,
+)
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -34,9 +44,9 @@ def test_each_rule_compares_with_the_cycles(facts, words):
 
 def test_misses_at_the_end_of_a_short_run_take_little_and_are_no_doubt():
     assert doubts({MISSED: "10", UNMISSED: "900"}, 3000, 1000, 20, 10) == ()
-    (note,) = remarks({MISSED: "10", MISSED_AT_FIRST: "40"}, 1000, 20)
+    (note,) = notes_of_other_runs({MISSED: "10", MISSED_AT_FIRST: "40"}, 1000, 20)
     assert "30 more would be mispredicted, 60% of the cycles and more" in note
-    assert remarks({MISSED: "10", MISSED_AT_FIRST: "15"}, 1000, 20) == ()
+    assert notes_of_other_runs({MISSED: "10", MISSED_AT_FIRST: "15"}, 1000, 20) == ()
 
 
 LOOPS = """#include <stdint.h>

@@ -34,7 +34,7 @@ from perfkit.dag.doubts import (
     doubts,
     full_early,
     nearly_full,
-    remarks,
+    notes_of_other_runs,
 )
 from perfkit.dag.graph import Dag, expect_dag
 from perfkit.dag.program import BRANCH, CALL, HITS_WAIT, NodeSource
@@ -193,7 +193,7 @@ class DagScheduler:
             facts[UNMISSED] = str(spared.run(dag).cycles)
         each = penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
         told = doubts(facts, found.instructions, found.cycles, *each)
-        return replace(found, doubts=told, remarks=remarks(facts, found.cycles, penalty))
+        return replace(found, doubts=told, remarks=notes_of_other_runs(facts, found.cycles, penalty))
 
     def _blocks(self, dag: NodeSource) -> bool:
         """Whether an access waits for its line before it issues."""
