@@ -154,14 +154,15 @@ def share_of_counted(part: Trace, whole: Trace) -> float | None:
     base = {pc - at for pc, at in bases.items()}
     first, executed = part.code.block_start[:-1], part.block_counts() * np.diff(part.code.block_start)
     mixes: list[dict[int, float]] = [{}, {}]
+    recorded = part.instruction_count
     for at, n in zip(part.object_addresses()[first].tolist(), executed.tolist(), strict=True):
-        mixes[0][at] = mixes[0].get(at, 0.0) + n / part.instruction_count
+        mixes[0][at] = mixes[0].get(at, 0.0) + n / recorded
     total = int(counted["counted"])
     for pc, n in json.loads(counted["counted_by_block"]):
         at = bases.get(pc, pc - min(base, key=lambda each: abs(pc - each)))  # of code that was not kept
         mixes[1][at] = mixes[1].get(at, 0.0) + n / total
     apart = sum(abs(mixes[0].get(at, 0.0) - mixes[1].get(at, 0.0)) for at in mixes[0].keys() | mixes[1].keys()) / 2
-    return None if apart > _OTHER else part.instruction_count / total
+    return None if apart > _OTHER else recorded / total
 
 
 def fewer(calls: Calls) -> Calls:
