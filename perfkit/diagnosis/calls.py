@@ -1,7 +1,7 @@
 """Which calls of a function are recorded: whole ones, as like the others as can be, as many as there is room for."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +113,28 @@ def windows_of(trace: Trace, limit: int) -> list[tuple[int, int]]:
     while found[-1][1] < len(trace.stream):
         found.append((found[-1][1], _until(trace, found[-1][1], limit)))
     return found[:-1] or found
+
+
+def whole_calls(trace: Trace, begins: NDArray[np.int64]) -> tuple[Trace, int] | None:
+    """Return the whole calls of a recording that was cut within one, and how many; None where it holds none.
+
+    Parameters
+    ----------
+    trace : Trace
+        A recording of calls in a row.
+    begins : (calls,) int
+        The block that each begins with. Where another one than a return comes before, it is not known to be one.
+    """
+    if len(begins) < 2:
+        return None
+    code = trace.code
+    ends = (code.text[k].removeprefix("bnd ").startswith(("ret", "rep ret")) for k in code.block_start[1:] - 1)
+    returns = np.fromiter(ends, dtype=bool)
+    if not returns[trace.stream[begins[1:] - 1]].all():
+        return None
+    part, count = trace.part(0, int(begins[-1]), ""), len(begins) - 1
+    extra = {**part.provenance.extra, "repeat": str(count)}
+    return replace(part, provenance=replace(part.provenance, complete=True, stopped="", extra=extra)), count
 
 
 def _until(trace: Trace, first: int, limit: int) -> int:

@@ -18,6 +18,7 @@ from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, is_openmp, own, profile, shown
 from perfkit.collectors.profile.perf import METHOD as PERF
@@ -41,6 +42,7 @@ from perfkit.diagnosis.calls import (
     middle,
     share_of,
     share_of_counted,
+    whole_calls,
     windows_of,
 )
 from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured
@@ -104,6 +106,7 @@ _STARTS = re.compile(
     r"start_thread|_start|_*libc_start(_call)?_main(@.*)?|clone3?|__clone(3|_internal)?"
 )  # what starts programs and threads
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
+_SLOWEST = 1e9  # cycles per second of a slow processor
 _SLICE = 0.001  # seconds below which calls run between two interruptions
 _SEVERAL = 5  # calls from which their median tells that none of them was interrupted
 _SHORT = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
@@ -242,6 +245,7 @@ class _Inquiry:
     def answer(self) -> Diagnosis:
         """Return the answer."""
         self.spent: dict[str, float] = {}
+        self.timings: dict[tuple[str, str], CallTimes] = {}  # the first run of each function that was timed
         self.unseen: list[str] = []
         self.bare = False  # whether short calls are explained without the code that makes them
         self.others = 0  # calls that could not be recorded, for an exception leaves them
@@ -539,11 +543,13 @@ class _Inquiry:
         return "" if Path(hot.path).resolve() == self.target.program.resolve() else hot.path
 
     def _timed(self, hot: HotFunction) -> tuple[list[CallTimes], str]:
-        """Return the function's calls timed in some runs, or why they cannot be."""
+        """Return the function's calls timed in some runs, or why they cannot be; those of one run are kept."""
         runs: list[CallTimes] = []
         try:
-            with self.ahead.resting():
-                runs.append(self._once(hot))
+            if (hot.path, hot.symbol) not in self.timings:
+                with self.ahead.resting():
+                    self.timings[hot.path, hot.symbol] = self._once(hot)
+            runs.append(self.timings[hot.path, hot.symbol])
         except (Refusal, UnavailableError) as error:
             return runs, f"{hot.name} cannot be timed call by call: {error}"
         if runs[0].others:
@@ -602,6 +608,8 @@ class _Inquiry:
             if above.is_system and (self.target.script or _STARTS.fullmatch(above.symbol)):
                 break
             caller = above
+            if within and caller.symbol == "main" and _lasts(found) > _FAR_IN * self.limit:
+                break
             with self._stage(f"timing the calls of {caller.name}, which calls {hot.name}"):
                 runs, _ = self._timed(caller)
             if not runs or self.crowded:
@@ -686,7 +694,7 @@ class _Inquiry:
                 return calls, middle_part
         while True:
             try:
-                trace = self._tracer(hot, calls, self.limit)
+                trace = self._first_of(hot, calls, timed)
             except LeavingError as error:
                 calls = self._beside_exception(calls, timed, error)
                 continue
@@ -697,6 +705,9 @@ class _Inquiry:
                 self.say(f"only {begun:,} of {calls.count:,} calls were recorded: recording fewer")
                 calls = fewer(calls) if begun > 1 else replace(calls, count=1)
                 continue
+            if not trace.provenance.complete and (held := whole_calls(trace, _begins(trace, hot))) is not None:
+                trace, count = held
+                calls = replace(calls, count=count)
             if trace.provenance.complete or calls.count == 1:
                 break
             self.say(f"{calls.count:,} calls are more than {self.limit:,} instructions: recording fewer")
@@ -704,16 +715,11 @@ class _Inquiry:
         if not timed and trace.provenance.complete:
             return self._more(hot, trace)
         unsure = found is None or few(found)
-        if not trace.provenance.complete and (unsure or (timed and len(timed[0].ticks) > calls.skip)):
+        if not trace.provenance.complete and self.longer is None and (unsure or _returned(timed, calls)):
             self.say(f"one call is more than {self.limit:,} instructions: counting them")
-            # Where it was timed to its end, and can be counted to it in some seconds.
-            is_timed = bool(timed) and len(timed[0].ticks) > calls.skip
-            can = is_timed and float(timed[0].cycles[calls.skip]) < _COUNTABLE
             try:
-                self.longer = self._tracer(hot, calls, _FAR_IN * self.limit, count_to=_COUNT_TO if can else 0)
+                self.longer = self._counting(hot, calls, timed)
             except UnavailableError:  # counting so far takes more address space than a limit (ulimit -v) leaves
-                if not can:
-                    raise
                 self.longer = self._tracer(hot, calls, _FAR_IN * self.limit)
         if timed and len(timed[0].ticks):
             part = timed[0].cycles
@@ -724,6 +730,28 @@ class _Inquiry:
                 typical=here / calls.count / middle(part) if middle(part) else 1.0,
             )
         return calls, trace
+
+    def _first_of(self, hot: HotFunction, calls: Calls, timed: list[CallTimes]) -> Trace:
+        """Record calls; of one that most likely is longer than the limit more at once, of which the first is returned.
+
+        Recording once takes seconds, mostly for copying the code.
+        """
+        is_long = calls.count == 1 and _returned(timed, calls) and float(timed[0].cycles[calls.skip]) > self.limit
+        if not is_long:
+            return self._tracer(hot, calls, self.limit)
+        try:
+            longer = self._counting(hot, calls, timed)
+        except UnavailableError:  # see `_recorded`
+            return self._tracer(hot, calls, self.limit)
+        if longer.provenance.complete and longer.instruction_count <= self.limit:
+            return longer
+        self.longer = longer
+        return longer.head(self.limit)
+
+    def _counting(self, hot: HotFunction, calls: Calls, timed: list[CallTimes]) -> Trace:
+        """Record further than the limit, and count where the call was timed to its end, and takes some seconds."""
+        can = _returned(timed, calls) and float(timed[0].cycles[calls.skip]) < _COUNTABLE
+        return self._tracer(hot, calls, _FAR_IN * self.limit, count_to=_COUNT_TO if can else 0)
 
     def _count(self, hot: HotFunction, calls: Calls) -> None:
         """Count the instructions of a call of which a part is recorded, which tells the part's share of its time."""
@@ -811,16 +839,17 @@ class _Inquiry:
     def _steady(self, found: Profile | None, hot: HotFunction) -> Trace | None:
         """Return a part from the middle of a call that is longer than what is simulated; None where none is known.
 
-        Of a call that was recorded whole its middle, if that runs what all of it runs. What ran before the part is
-        kept: it warms the caches.
+        Of a call that was recorded whole its middle, if that runs what all of it runs; so of one that was counted to
+        its end, the middle of what was recorded of it. What ran before the part is kept: it warms the caches.
         """
-        if self.longer is not None and self.longer.provenance.complete:
+        if self.longer is not None and (self.longer.provenance.complete or "counted" in self.longer.provenance.extra):
             parts = windows_of(self.longer, self.limit)
             part = self._part(self.longer, *parts[len(parts) // 2])
-            if share_of(part, self.longer) is not None:
+            if self._whole(part) is not None:
                 return part
             self.before, self.placed = None, False
-            return None
+            if self.longer.provenance.complete:
+                return None
         return self._from_the_middle(found, hot)
 
     def _from_the_middle(self, found: Profile | None, hot: HotFunction, least: float = _LEAST_PART) -> Trace | None:
@@ -1176,26 +1205,37 @@ def _nearest(
 
 
 def _entered(trace: Trace, hot: HotFunction) -> int:
-    """Return how many calls of a function are in what was recorded of it, inner ones left out; 0 if that is not known.
+    """Return how many calls of a function are in what was recorded of it, inner ones left out; 0 if not known."""
+    return len(_begins(trace, hot))
+
+
+def _begins(trace: Trace, hot: HotFunction) -> NDArray[np.int64]:
+    """Return the blocks that each recorded call of a function begins with, inner ones left out; none if not known.
 
     The caller's code is not recorded: a call begins behind the last one's end, and an inner one behind what calls it.
     """
+    nothing = np.zeros(0, dtype=np.int64)
     symbol = ElfFile(hot.path).functions.get(hot.symbol)
     if symbol is None:
-        return 0
+        return nothing
     code = trace.code
     own = np.array([name == hot.symbol for name in code.function])
     at = np.flatnonzero((trace.object_addresses() == np.uint64(symbol.address)) & own)
     if not len(at):
-        return 0
+        return nothing
     entry, start = int(code.block[at[0]]), int(code.pc[at[0]])
     last = code.block_start[1:] - 1
     calls = np.array([code.text[k].startswith("call") for k in last])
     leads = np.array([bool(re.match(rf"j.*\b0*{start:X}h$", code.text[k])) for k in last])
     goes_on = np.array([not code.text[k].startswith(("ret", "jmp")) for k in last])
     leads |= goes_on & (code.pc[last] + np.array([len(code.encoding[k]) for k in last], dtype=np.uint64) == start)
-    before = trace.stream[np.flatnonzero(trace.stream[1:] == entry)]
-    return 1 + int(np.count_nonzero(~(calls | leads)[before]))
+    behind = np.flatnonzero(trace.stream[1:] == entry)
+    return np.concatenate(([0], 1 + behind[~(calls | leads)[trace.stream[behind]]]))
+
+
+def _returned(timed: list[CallTimes], calls: Calls) -> bool:
+    """Whether the first of some calls was timed to its end."""
+    return bool(timed) and len(timed[0].ticks) > calls.skip
 
 
 def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:
@@ -1325,6 +1365,12 @@ def _idle(found: Profile | None, timed: list[CallTimes]) -> str:
         return ""
     answer = ". That is the answer: what it waits for decides" if idle >= NEARLY else ""
     return f"For {idle:.0%} of its time the run does nothing: {WAITS}{answer}. What follows is about the rest"
+
+
+def _lasts(found: Profile | None) -> float:
+    """Return the cycles that a run takes at least, and one call of `main` with it; 0 where that is not known."""
+    is_sampled = found is not None and found.method.startswith(PERF)
+    return found.total / RATE / found.runs * _SLOWEST if found is not None and is_sampled else 0.0
 
 
 def _works(found: Profile) -> float:
