@@ -28,11 +28,12 @@ from perfkit.collectors.profile.waits import IDLE, NEARLY, WAITS, Waits, waits_o
 from perfkit.collectors.profile.watched import STOPPED
 from perfkit.collectors.tracer.cloner import LeavingError, Refusal
 from perfkit.collectors.tracer.demangle import named_as
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.elf import ElfFile, elf_as_it_is
 from perfkit.collectors.tracer.lines import places_of
 from perfkit.collectors.tracer.stubs import callers
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.diagnosis.advice import allocating, repeated
 from perfkit.diagnosis.ahead import ALL, Ahead
 from perfkit.diagnosis.calls import (
     Calls,
@@ -283,7 +284,7 @@ class _Inquiry:
                 f"{hot.name} runs in {hot.processes} processes, whose calls would be recorded into one "
                 "another: have the program do its work in one process"
             )
-        if self._place(hot) and not ElfFile(hot.path).is_loadable:
+        if self._place(hot) and not elf_as_it_is(hot.path).is_loadable:
             raise DataError(
                 f"{hot.name} has {hot.share:.0%} of the run, and is a function of {hot.library}, a program that "
                 f"{self.target.subject.name} starts: ask about that program, with the words that it is given, "
@@ -343,7 +344,10 @@ class _Inquiry:
         self._look(found, hot, timed, calls, trace, inside)
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
-        before = _idle(found, timed), _waiting(found), _throwing(found, self.target.program)
+        before = (
+            _idle(found, timed), _waiting(found), _throwing(found, self.target.program),
+            repeated(result), allocating(found, trace),
+        )  # fmt: skip
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         # A function that was found by what it calls has no samples of its own, and how much it has is not known.
         share = hot.share if found and (hot.samples or self.asked) else None
@@ -467,7 +471,7 @@ class _Inquiry:
 
     def _ask_instead(self, hottest: HotFunction) -> str:
         """Say what to ask about where a library's function, or code without a name, has all of the time."""
-        elf = ElfFile(self.target.program)
+        elf = elf_as_it_is(self.target.program)
         if elf.is_stripped and elf.debug_file is None:
             return "It was stripped: build it without -s"
         name, symbols = self._callers(hottest)
@@ -484,9 +488,9 @@ class _Inquiry:
 
         Where only `main` does: also of those that call a relative of it, as snprintf is of printf.
         """
-        elf = ElfFile(self.target.program)
+        elf = elf_as_it_is(self.target.program)
         # libc's own names of memcpy are __memcpy_avx512_unaligned_erms and the like.
-        library = ElfFile(hottest.path).functions if Path(hottest.path).is_file() else {}
+        library = elf_as_it_is(hottest.path).functions if Path(hottest.path).is_file() else {}
         at = library[hottest.symbol].address if hottest.symbol in library else None
         # memcpy and memmove may be one piece of code under two names.
         alike = {hottest.symbol, *(name for name, one in library.items() if one.address == at)}
@@ -513,7 +517,7 @@ class _Inquiry:
         if self.target.script or not hottest.is_system or not Path(hottest.path).is_file():
             return None
         path = str(self.target.program.resolve())
-        elf = ElfFile(self.target.program)
+        elf = elf_as_it_is(self.target.program)
         titles = shown({(path, symbol) for symbol in self._callers(hottest)[1]}, {path: elf})
         found = [  # of as many processes as the library's function was in: calls of several cannot be told apart
             HotFunction(title, symbol, path, 0, 0.0, 1, hottest.processes) for (_, symbol), title in titles.items()
@@ -1028,7 +1032,7 @@ class _Inquiry:
         if run is None or inner is None or not (each := _cycles_of_a_sample(found, run)) or found is None:
             return None
         samples, _ = _hits(found, trace)
-        entry = np.uint64(ElfFile(inner.path).functions[inner.symbol].address)
+        entry = np.uint64(elf_as_it_is(inner.path).functions[inner.symbol].address)
         code = trace.code
         own = np.array([name == inner.symbol for name in code.function])
         at = np.flatnonzero((trace.object_addresses() == entry) & own)
@@ -1215,7 +1219,7 @@ def _begins(trace: Trace, hot: HotFunction) -> NDArray[np.int64]:
     The caller's code is not recorded: a call begins behind the last one's end, and an inner one behind what calls it.
     """
     nothing = np.zeros(0, dtype=np.int64)
-    symbol = ElfFile(hot.path).functions.get(hot.symbol)
+    symbol = elf_as_it_is(hot.path).functions.get(hot.symbol)
     if symbol is None:
         return nothing
     code = trace.code
@@ -1257,7 +1261,7 @@ def _called_at(hot: HotFunction, times: CallTimes, program: Path) -> str:
     path = Path(where.path)
     if not path.is_file() or path.resolve() != program.resolve():
         return ""
-    symbol = ElfFile(path).function_at(where.address)
+    symbol = elf_as_it_is(path).function_at(where.address)
     file, line = places_of(path, [where.address]).get(where.address, ("", 0))
     at = f"{Path(file).name}:{line}" if line else f"{where.address:#x}"
     by = f" in {brief(named_as(symbol.name))}" if symbol is not None else ""
@@ -1266,7 +1270,7 @@ def _called_at(hot: HotFunction, times: CallTimes, program: Path) -> str:
 
 def _hottest(found: Profile, hot: HotFunction) -> int:
     """Return the sampled address of a function that has most samples."""
-    symbol = ElfFile(hot.path).functions[hot.symbol]
+    symbol = elf_as_it_is(hot.path).functions[hot.symbol]
     inside = range(symbol.address, symbol.address + symbol.size)
     rows = found.addresses[found.addresses["file"] == hot.path]
     return next((int(address) for address in rows["address"] if address in inside), symbol.address)
@@ -1322,7 +1326,7 @@ def _hits(found: Profile, trace: Trace) -> tuple[int, int]:
         if not path.startswith("/"):
             continue
         try:
-            elf = files[path] if path in files else files.setdefault(path, ElfFile(path))
+            elf = files[path] if path in files else files.setdefault(path, elf_as_it_is(path))
         except PerfkitError:
             continue
         symbol = elf.holds(address)
@@ -1400,7 +1404,7 @@ def _throwing(found: Profile | None, program: Path) -> str:
     share = _thrown(found)
     if share < _THROWING:
         return ""
-    known = itertools.islice(callers(ElfFile(program), "__cxa_throw"), _CALLERS) if program.is_file() else ()
+    known = itertools.islice(callers(elf_as_it_is(program), "__cxa_throw"), _CALLERS) if program.is_file() else ()
     names = list(dict.fromkeys(brief(named_as(each.partition(".")[0])) for each in known))
     thrown = f", thrown in {listed(names, last='or')}" if names else ""
     return (

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from perfkit.collectors.tracer.demangle import demangled, forms
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.errors import FormatError
 from perfkit.trace.standing import is_system
 from perfkit.trace.trace import Trace
@@ -191,7 +191,7 @@ def _read_tables(path: Path, *_state: int) -> _Tables | None:
 def _lines_apart(path: Path) -> Path | None:
     """Return the file that holds a stripped program's lines, if there is one."""
     try:
-        elf = ElfFile(path)
+        elf = elf_as_it_is(path)
     except FormatError:
         return None
     return elf.debug_file if elf.is_stripped else None
