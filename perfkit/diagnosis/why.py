@@ -72,6 +72,7 @@ from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS
 from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace
+from perfkit.workers.progress import signs
 
 Say = Callable[[str], None]
 _RUNS, _AGAIN = 5, 1.5  # the recorded calls are timed so often more, as long as that takes fewer seconds
@@ -126,7 +127,7 @@ def why(
     stdin: str | Path | None = None,
     flags: str = "",
     noise: bool = False,
-    say: Say | None = None,
+    say: Say | bool | None = None,
     ahead: Ahead | None = None,
 ) -> Diagnosis:
     """Say why a program is slow: its hot function, what holds that back, on which line, and what would help.
@@ -158,8 +159,9 @@ def why(
     noise : bool
         Of a program: also add instructions to its hot loop and time it (`perfkit.Noise`), for a minute or so, and set
         what that says against the other methods.
-    say : callable, optional
-        Called with what is being done, before each stage.
+    say : callable or bool, optional
+        Called with what is being done, before each stage. True: what is being done goes to the error output, as of the
+        command; False: nothing does. By default it does in a plain script, and not in a notebook or a test.
     ahead : Ahead, optional
         What compiles the simulators meanwhile, where that has begun already.
 
@@ -179,31 +181,32 @@ def why(
     """
     of_extra("pandas")  # before the program has run, not after
     Microarchitecture.load(core)  # a name that is none is refused at once
-    if callable(program):
-        return _of_function(program, arguments, core, limit)
-    path, words, say = a_path(program, "why").absolute(), tuple(map(str, arguments)), say or (lambda _: None)
-    reads = Path(stdin) if stdin else None
-    with ahead or Ahead(core, say) as ahead, built(path, flags, say) as made:
-        if is_called(made):
-            if noise:
-                raise SettingError(
-                    f"noise is added to programs here; {path.name} is called: ask perfkit noise {path.name}"
-                )
-            kernel, values, notes = called_kernel(path, made, function, words, flags)
+    with signs(say, "starting") as told:
+        if callable(program):
+            return _of_function(program, arguments, core, limit, told)
+        path, words = a_path(program, "why").absolute(), tuple(map(str, arguments))
+        reads = Path(stdin) if stdin else None
+        with ahead or Ahead(core, told) as ahead, built(path, flags, told) as made:
+            if is_called(made):
+                if noise:
+                    raise SettingError(
+                        f"noise is added to programs here; {path.name} is called: ask perfkit noise {path.name}"
+                    )
+                kernel, values, notes = called_kernel(path, made, function, words, flags)
+                ahead.start()
+                ahead.wait(*ALL)  # nothing is compiled beside what is timed
+                told(f"recording, simulating and timing {kernel.function}")
+                found = why_kernel(kernel, *values, core=core, limit=limit)
+                return found.but(unseen=(*notes, *found.unseen))
+            is_script = path.suffix == ".py"
+            target = Target(Path(sys.executable) if is_script else made, words, reads, path if is_script else None)
+            check_program(target)
             ahead.start()
-            ahead.wait(*ALL)  # nothing is compiled beside what is timed
-            say(f"recording, simulating and timing {kernel.function}")
-            found = why_kernel(kernel, *values, core=core, limit=limit)
-            return found.but(unseen=(*notes, *found.unseen))
-        is_script = path.suffix == ".py"
-        target = Target(Path(sys.executable) if is_script else made, words, reads, path if is_script else None)
-        check_program(target)
-        ahead.start()
-        answer = _Inquiry(target, function, core, seconds, limit, say, ahead, noise).answer()
-        return answer if made == path else answer.but(program=path.name)
+            answer = _Inquiry(target, function, core, seconds, limit, told, ahead, noise).answer()
+            return answer if made == path else answer.but(program=path.name)
 
 
-def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: str, limit: int) -> Diagnosis:
+def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: str, limit: int, say: Say) -> Diagnosis:
     """Answer for a function of this process: one that numba compiles."""
     from perfkit.collectors.jitted import is_jitted, jitted_kernel
 
@@ -220,7 +223,9 @@ def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: s
             "put the calls into a script and ask about that: perfkit why script.py finds the hot function of the "
             "libraries that it loads"
         )
+    say(f"compiling {function.__name__} once more")
     kernel, values = jitted_kernel(function, *arguments)
+    say(f"recording, simulating and timing {kernel.function}")
     return why_kernel(kernel, *values, core=core, limit=limit)
 
 
