@@ -350,7 +350,7 @@ class _Inquiry:
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
         before = (
-            _idle(found, timed), _waiting(found), _throwing(found, self.target.program),
+            self._idle(found, timed), _waiting(found), _throwing(found, self.target.program),
             repeated(result), allocating(found, trace),
         )  # fmt: skip
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
@@ -473,6 +473,20 @@ class _Inquiry:
             return Waits()
         with self._stage(f"looking at what {self.target.subject.name} waits for"):
             return waits_of(self.target, self.seconds)
+
+    def _idle(self, found: Profile | None, timed: list[CallTimes]) -> str:
+        """Say that the run does nothing for much of its time; "" where it hardly does, and where other threads work.
+
+        Where that is nearly all of it, it is watched once more: what for, as far as its first thread shows it.
+        """
+        idle = timed[0].idle if timed else 0.0
+        if idle < IDLE or (found is not None and _works(found) > 1 - IDLE):
+            return ""
+        rest = "What follows is about the rest"
+        if idle >= NEARLY and (told := self._waits_of(found).told(self.target.subject.name)):
+            return f"{told}. {rest}"
+        answer = ". That is the answer: what it waits for decides" if idle >= NEARLY else ""
+        return f"For {idle:.0%} of its time the run does nothing: {WAITS}{answer}. {rest}"
 
     def _ask_instead(self, hottest: HotFunction) -> str:
         """Say what to ask about where a library's function, or code without a name, has all of the time."""
@@ -1365,15 +1379,6 @@ def _covered(found: Profile, trace: Trace) -> float:
 def _waits(found: Profile) -> float:
     """Return the share of the run in which OpenMP's threads wait for others."""
     return sum(each.share for each in found.functions if is_openmp(each.library))
-
-
-def _idle(found: Profile | None, timed: list[CallTimes]) -> str:
-    """Say that the run does nothing for much of its time; "" where it hardly does, and where other threads work."""
-    idle = timed[0].idle if timed else 0.0
-    if idle < IDLE or (found is not None and _works(found) > 1 - IDLE):
-        return ""
-    answer = ". That is the answer: what it waits for decides" if idle >= NEARLY else ""
-    return f"For {idle:.0%} of its time the run does nothing: {WAITS}{answer}. What follows is about the rest"
 
 
 def _lasts(found: Profile | None) -> float:
