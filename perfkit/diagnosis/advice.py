@@ -37,7 +37,7 @@ _WITHIN = re.compile(
 
 @dataclass(frozen=True)
 class _Runs:
-    """The stretches of a trace in which foreign functions of some names run, one for each call from own code.
+    """The stretches of a trace in which foreign functions of some names run, one for each excursion from own code.
 
     ``begin`` and ``end`` are numbers of executed blocks, ``site`` the static instruction that calls.
     """
@@ -55,7 +55,7 @@ def repeated(result: GusResult) -> str:
     has written there in between: of a string's length the end of it, where it would have to change.
     """
     trace = result.trace
-    runs = _runs(trace, _LENGTHS | _COMPARISONS)
+    runs = _runs(trace, _LENGTHS | _COMPARISONS, direct=True)
     if len(runs.begin) < _MANY:
         return ""
     spent = result.spent.sum(axis=1).astype(np.float64)
@@ -91,16 +91,14 @@ def allocating(found: Profile | None, trace: Trace) -> str:
     taken = _runs(trace, _TAKES)
     if len(taken.begin) < _MANY:
         return said
-    site, count = Counter(taken.site.tolist()).most_common(1)[0]
+    place, count = Counter(_place(trace, k) for k in taken.site.tolist()).most_common(1)[0]
     freed = len(_runs(trace, _GIVES).begin)
-    again = freed >= _AGAIN * len(taken.begin)
-    each = trace.instruction_count / count
     return (
-        f"{said}: {_place(trace, site)} takes some {count:,} times in what was recorded, once in {each:,.0f} "
-        "instructions, "
+        f"{said}: {place} takes memory {count:,} times in what was recorded, once in "
+        f"{trace.instruction_count / count:,.0f} instructions, "
         + (
-            f"and {freed:,} times some is given back: take it once, before the loop, and use it again"
-            if again
+            f"and memory is given back {freed:,} times: take it once, before the loop, and use it again"
+            if freed >= _AGAIN * len(taken.begin)
             else "and little is given back: take memory for many at once"
         )
     )
@@ -119,28 +117,29 @@ def _plain(symbol: str, names: "re.Pattern[str] | frozenset[str]") -> str:
     return next((part for part in re.split(r"_+|@", symbol) if part in names), "")
 
 
-def _runs(trace: Trace, names: "re.Pattern[str] | frozenset[str]") -> _Runs:
+def _runs(trace: Trace, names: "re.Pattern[str] | frozenset[str]", *, direct: bool = False) -> _Runs:
+    """Return the first stretch of functions of some names in each excursion to foreign code; those called `direct`ly.
+
+    Between own code and such a function may lie others of the library (`std::string`, what Rust allocates by).
+    """
     code, stream = trace.code, trace.stream
     heads = code.block_start[:-1]
     away = foreign(trace)[heads]
     called = [_plain(code.function[k], names) if away[b] else "" for b, k in enumerate(heads.tolist())]
     stub = np.array([code.function[k].endswith(STUB) for k in heads.tolist()])
-    wanted = np.array([bool(each) for each in called]) & ~stub
-    none = np.zeros(0, dtype=np.int64)
-    if not len(stream) or not wanted.any():
-        return _Runs([], none, none, none)
-    inside = wanted[stream]
+    inside, out = (np.array([bool(each) for each in called]) & ~stub)[stream], away[stream]
+    left = np.flatnonzero(out[1:] & ~out[:-1]) + 1
     begin = np.flatnonzero(inside[1:] & ~inside[:-1]) + 1
+    excursion = np.searchsorted(left, begin, side="right") - 1
+    first = np.concatenate(([True], np.diff(excursion) > 0))[: len(begin)] & (excursion >= 0)
+    begin, left = begin[first], left[excursion[first]]
+    if direct:
+        at_once = (begin == left) | ((begin == left + 1) & stub[stream[left]])
+        begin, left = begin[at_once], left[at_once]
     end = np.append(np.flatnonzero(inside[:-1] & ~inside[1:]) + 1, len(stream))
     end = end[np.searchsorted(end, begin, side="right")]
-    before = begin - 1
-    passed = stub[stream[before]] & (before > 0)
-    before = np.where(passed, before - 1, before)
-    last = code.block_start[1:] - 1
-    calls = np.array([code.text[k].removeprefix("bnd ").startswith("call") for k in last.tolist()])
-    own = ~away[stream[before]] & calls[stream[before]]  # a library's call of another is not the user's
-    begin, end, before = begin[own], end[own], before[own]
-    return _Runs([called[b] for b in stream[begin].tolist()], begin, end, last[stream[before]])
+    site = (code.block_start[1:] - 1)[stream[left - 1]]
+    return _Runs([called[block] for block in stream[begin].tolist()], begin, end, site)
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def test_memory_that_is_taken_for_much_of_a_run_is_told_first_with_its_line(func
     found = run_with(("_int_free", LIBC, 0.4), ("malloc", LIBC, 0.3), (function, "/home/ada/memory", 0.3))
     said = allocating(found, trace)
     assert said.startswith("70% of the run is taking and giving back memory")
-    assert f"memory.c:{line} takes some" in said
+    assert f"memory.c:{line} takes memory " in said
     assert what in said
 
 
