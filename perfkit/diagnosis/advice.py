@@ -138,7 +138,7 @@ def _runs(trace: Trace, names: "re.Pattern[str] | frozenset[str]", *, direct: bo
         begin, left = begin[at_once], left[at_once]
     end = np.append(np.flatnonzero(inside[:-1] & ~inside[1:]) + 1, len(stream))
     end = end[np.searchsorted(end, begin, side="right")]
-    site = (code.block_start[1:] - 1)[stream[left - 1]]
+    site = (code.block_start[1:].astype(np.int64) - 1)[stream[left - 1]]
     return _Runs([called[block] for block in stream[begin].tolist()], begin, end, site)
 
 

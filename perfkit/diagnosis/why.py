@@ -768,8 +768,9 @@ class _Inquiry:
             return self._tracer(hot, calls, self.limit)
         if longer.provenance.complete and longer.instruction_count <= self.limit:
             return longer
-        self.longer = longer
-        return longer.head(self.limit)
+        self.longer, limit = longer, f"limit of {self.limit} instructions"
+        part = longer.part(*windows_of(longer, self.limit)[0], limit)
+        return replace(part, provenance=replace(part.provenance, complete=False, stopped=limit))
 
     def _counting(self, hot: HotFunction, calls: Calls, timed: list[CallTimes]) -> Trace:
         """Record further than the limit, and count where the call was timed to its end, and takes some seconds."""

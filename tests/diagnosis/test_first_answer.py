@@ -48,6 +48,7 @@ def test_a_call_that_must_be_longer_than_the_limit_is_recorded_once(monkeypatch,
     if cycles > asked.limit:
         assert asked.longer is trace
         assert 900 < found.instruction_count <= 1000
+        assert found.provenance.stopped == "limit of 1000 instructions"
         assert not found.provenance.complete
     else:
         assert found is trace
