@@ -11,7 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType
@@ -247,11 +247,11 @@ class _Inquiry:
     expected: float = 0.0  # cycles of such a part with that in the caches
     inner: HotFunction | None = None  # the hottest function, also where one that calls it is explained
     inner_run: CallTimes | None = None  # its calls
+    timings: dict[tuple[str, str], CallTimes] = field(default_factory=dict)  # the first run of each timed function
 
     def answer(self) -> Diagnosis:
         """Return the answer."""
         self.spent: dict[str, float] = {}
-        self.timings: dict[tuple[str, str], CallTimes] = {}  # the first run of each function that was timed
         self.unseen: list[str] = []
         self.bare = False  # whether short calls are explained without the code that makes them
         self.others = 0  # calls that could not be recorded, for an exception leaves them

@@ -108,7 +108,7 @@ def test_counted_blocks_are_compared_without_counting_the_part_for_each(monkeypa
 
 def test_a_function_is_timed_for_the_first_time_once(monkeypatch):
     asked, ran = inquiry(), []
-    asked.timings, asked.crowded = {}, False
+    asked.crowded = False
     run = SimpleNamespace(others=0)
     monkeypatch.setattr(asked, "_once", lambda function: ran.append(function.symbol) or run)
     one, other = (hot.HotFunction(name, name, "/nowhere", 1, 0.1, 1, 1) for name in ("f", "g"))
