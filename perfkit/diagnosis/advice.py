@@ -48,7 +48,7 @@ class _Runs:
     site: NDArray[np.int64]
 
 
-def repeated(result: GusResult) -> str:
+def asked_again(result: GusResult) -> str:
     """Say that a library's function is called again and again with the same strings; "" where none is known to be.
 
     Known is which addresses each call reads. Calls that read the same ones one after the other are told where nothing

@@ -33,7 +33,7 @@ from perfkit.collectors.tracer.lines import places_of
 from perfkit.collectors.tracer.stubs import callers
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.diagnosis.advice import allocating, repeated
+from perfkit.diagnosis.advice import allocating, asked_again
 from perfkit.diagnosis.ahead import ALL, Ahead
 from perfkit.diagnosis.calls import (
     Calls,
@@ -351,7 +351,7 @@ class _Inquiry:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
         before = (
             self._idle(found, timed), _waiting(found), _throwing(found, self.target.program),
-            repeated(result), allocating(found, trace),
+            asked_again(result), allocating(found, trace),
         )  # fmt: skip
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         # A function that was found by what it calls has no samples of its own, and how much it has is not known.

@@ -122,9 +122,9 @@ def test_main_is_not_timed_where_the_run_shows_that_it_is_too_long(monkeypatch, 
     asked, ran = inquiry(3_000_000), []
     library, main = (
         hot.HotFunction(name, name, path, 1, 0.5, 1, 1)
-        for name, path in (("qsort_r", "/lib/libc.so.6"), ("main", "/home/ada/program"))
+        for name, path in (("qsort_r", "/lib/libc.so.6"), ("main", "/srv/ada/program"))
     )
-    compare = hot.HotFunction("compare", "compare", "/home/ada/program", 1, 0.5, 1, 1)
+    compare = hot.HotFunction("compare", "compare", "/srv/ada/program", 1, 0.5, 1, 1)
     above = iter([library, main])
     monkeypatch.setattr(asking, "_returned_to", lambda *_: next(above))
     run = SimpleNamespace(ticks=np.ones(1), cycles=np.array([5e9]))
