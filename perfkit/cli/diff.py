@@ -64,8 +64,8 @@ def diff(
     Example: perfkit diff before.trace after.trace --core zen4 -o change.md
     """
     from perfkit.cli.diff_side import DiffSide, check_dumps, check_sides
-    from perfkit.cli.progress import stages
     from perfkit.cli.standard_input import kept
+    from perfkit.workers.progress import stages
 
     with kept() as stdin, stages() as say:
         called = tuple(options.called_with(words, arguments))

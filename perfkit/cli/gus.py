@@ -145,8 +145,8 @@ def _tell_threads(
     sensitivity: bool, causality: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate every thread on a core of its own, and say who waits for whom, and what holds each back."""
-    from perfkit.cli.progress import stages
     from perfkit.simulators.gus.threads import run_threads
+    from perfkit.workers.progress import stages
 
     with stages() as say:
         say(f"simulating {len(team)} threads, each on a core of its own")

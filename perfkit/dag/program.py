@@ -29,6 +29,11 @@ ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER
 # Parts of a division's time in which a DIVIDE's delay counts, and what a square root takes longer where no core's table
 # says it: half as long again to twice as long as a division since Skylake and Zen 3.
 DIVISION, SQUARE_ROOT = 60, 36
+# What an INTEGER operation's delay says of its units: those of integer registers (0); of vector registers, any unit
+# where the core's are not known apart; any floating-point unit; those of additions; those of multiplications.
+VECTOR, PIPE, ADDER, MULTIPLIER = range(1, 5)
+WORD = 8  # bytes: bandwidths beyond L1 are in doubles per cycle, as in the paper
+HITS_WAIT = "hits wait for their line"  # the fact "1" of a kernel whose published figure has `inflight_blocking`
 FORWARDED_LOAD = 2  # the delay of an integer load that no core renames, which gets a store's value by forwarding
 OPS = {"A": ADD, "M": MULTIPLY, "D": DIVIDE, "L": LOAD, "S": STORE, "F": FUSED, "I": INTEGER, "B": BRANCH}
 
@@ -60,10 +65,10 @@ class BlockProgram(NamedTuple):
         Slots of each function's frame, the entry function's first.
     delay
         Of a FORWARD the cycles after which it passes its operands on; of a HOLD those that the divider is taken for; of
-        a LOAD or STORE 1 if it accesses an
-        integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER operation 1 if it is one of vector
-        registers; of a DIVIDE that keeps its unit longer than a division the rest, in `DIVISION`-ths of a division's
-        time (square roots); else 0.
+        a LOAD or STORE 1 if it accesses an integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER
+        operation what it takes: `VECTOR`, `PIPE`, `ADDER`, `MULTIPLIER`, or 0 for units of integer registers; of a
+        DIVIDE that keeps its unit longer than a division the rest, in `DIVISION`-ths of a division's time (square
+        roots); else 0.
     block_instructions, block_covered
         How many instructions a processor would fetch for the block, and how many of them are nodes.
     """

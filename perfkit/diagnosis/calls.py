@@ -1,7 +1,7 @@
 """Which calls of a function are recorded: whole ones, as like the others as can be, as many as there is room for."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,28 @@ def windows_of(trace: Trace, limit: int) -> list[tuple[int, int]]:
     return found[:-1] or found
 
 
+def whole_calls(trace: Trace, begins: NDArray[np.int64]) -> tuple[Trace, int] | None:
+    """Return the whole calls of a recording that was cut within one, and how many; None where it holds none.
+
+    Parameters
+    ----------
+    trace : Trace
+        A recording of calls in a row.
+    begins : (calls,) int
+        The block that each begins with. Where another one than a return comes before, it is not known to be one.
+    """
+    if len(begins) < 2:
+        return None
+    code = trace.code
+    ends = (code.text[k].removeprefix("bnd ").startswith(("ret", "rep ret")) for k in code.block_start[1:] - 1)
+    returns = np.fromiter(ends, dtype=bool)
+    if not returns[trace.stream[begins[1:] - 1]].all():
+        return None
+    part, count = trace.part(0, int(begins[-1]), ""), len(begins) - 1
+    extra = {**part.provenance.extra, "repeat": str(count)}
+    return replace(part, provenance=replace(part.provenance, complete=True, stopped="", extra=extra)), count
+
+
 def _until(trace: Trace, first: int, limit: int) -> int:
     """Return the block behind the last one of so many instructions at most, from block number `first` on."""
     lengths = np.diff(trace.code.block_start).astype(np.int64)
@@ -154,14 +176,15 @@ def share_of_counted(part: Trace, whole: Trace) -> float | None:
     base = {pc - at for pc, at in bases.items()}
     first, executed = part.code.block_start[:-1], part.block_counts() * np.diff(part.code.block_start)
     mixes: list[dict[int, float]] = [{}, {}]
+    recorded = part.instruction_count
     for at, n in zip(part.object_addresses()[first].tolist(), executed.tolist(), strict=True):
-        mixes[0][at] = mixes[0].get(at, 0.0) + n / part.instruction_count
+        mixes[0][at] = mixes[0].get(at, 0.0) + n / recorded
     total = int(counted["counted"])
     for pc, n in json.loads(counted["counted_by_block"]):
         at = bases.get(pc, pc - min(base, key=lambda each: abs(pc - each)))  # of code that was not kept
         mixes[1][at] = mixes[1].get(at, 0.0) + n / total
     apart = sum(abs(mixes[0].get(at, 0.0) - mixes[1].get(at, 0.0)) for at in mixes[0].keys() | mixes[1].keys()) / 2
-    return None if apart > _OTHER else part.instruction_count / total
+    return None if apart > _OTHER else recorded / total
 
 
 def fewer(calls: Calls) -> Calls:

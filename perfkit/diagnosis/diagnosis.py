@@ -3,6 +3,7 @@
 import json
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.diagnosis import words
 from perfkit.diagnosis.huge_pages import TRANSLATION
-from perfkit.diagnosis.ports import in_words
+from perfkit.diagnosis.ports import in_words, keeping
 from perfkit.diagnosis.words import SETS
 from perfkit.errors import FormatError, listed, of_extra
 from perfkit.files import a_path
@@ -53,6 +54,7 @@ _MOST = 0.5  # of what delays
 _IMPORTANT = 0.2  # share of what stands at a line from which a library's function is named beside it
 _SAYS = re.compile(r"\w")  # a line of braces says nothing
 _SPREAD = 0.1  # of what delays: where no line has so much, none is named for it
+_EQUAL = 0.005  # of the measured time: what is said in whole per cent is none
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
@@ -638,8 +640,13 @@ class Diagnosis(Summarised):
     def line(self) -> "pd.Series":
         """The row of `lines` that the bottleneck costs most at; the most responsible one where it costs little.
 
-        Of a latency the responsible one, where most hangs on it: the cycles are those of whatever waits for it.
+        Of a latency the responsible one, where most hangs on it: the cycles are those of whatever waits for it. Of
+        operations that keep a group of ports, theirs: so are these.
         """
+        keeps = keeping(self.result, self.bottleneck)
+        if len(keeps):
+            at = Counter(np.array(places(self.result.trace))[keeps].tolist()).most_common(1)[0][0]
+            return self.lines.loc[self.lines["place"].eq(at).idxmax()]
         if "latency" in self.bottleneck and self.lines.iloc[0]["causality"] >= _SPREAD:
             return self._speaking("causality")
         most = self._speaking("held")
@@ -671,7 +678,17 @@ class Diagnosis(Summarised):
 
     def _answered(self) -> str:
         doubt = self.doubt[:1].upper() + self.doubt[1:]
-        return ". ".join(filter(None, (self.first, doubt, self._cause(), self.tried, *self.threads[:1])))
+        return ". ".join(filter(None, (self.first, doubt, self._cause(), self._near, self.tried, *self.threads[:1])))
+
+    @property
+    def _near(self) -> str:
+        """Say how far the model is from the measured time, at every size; "" where the `doubt` has said it."""
+        if self.apart is None or self.is_far or self.uncertain:
+            return ""
+        if abs(self.apart) < _EQUAL:
+            return "The model takes the measured time"
+        care = ": take the factor with care" if abs(self.apart) > words.SOME else ""
+        return f"The model is {words.lies(self.apart)} the measured time{care}"
 
     def _cause(self) -> str:
         top, at = self._speaking("causality"), self.line

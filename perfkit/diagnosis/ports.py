@@ -11,6 +11,8 @@ from perfkit.simulators.program.program import INDIRECT, RETURN
 from perfkit.trace.code import NO_ACCESS
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfkit.simulators.gus.gus import GusResult
 
 _MOST = 0.5  # the share of a group's work that makes it the work of one kind
@@ -37,6 +39,41 @@ _GATHER = re.compile(r"vp?gather")
 _STORE = re.compile(r"(v?mov\w*|push|stos\w*|v?p?extr\w*|vextract\w*|vp?scatter\w*) (\w+ ptr )?(\w\w:)?\[|push ")
 
 
+def keeping(result: "GusResult", resource: str) -> "NDArray[np.int64]":
+    """Return the static instructions each of which keeps a whole group of ports for many cycles; none of most groups.
+
+    Others wait for the ports meanwhile, and the cycles are theirs: the reason stands where these are.
+    """
+    nothing = np.zeros(0, dtype=np.int64)
+    if resource not in result.program.groups or not words.is_ports(resource):
+        return nothing
+    use, texts = _use(result, resource), result.trace.code.text
+    if not use.sum() or _kept_by(result, resource, name := _commonest(texts, use)) < _KEPT:
+        return nothing
+    return np.flatnonzero((use > 0) & np.array([_named(name).match(text) is not None for text in texts]))
+
+
+def _use(result: "GusResult", resource: str) -> "NDArray[np.float64]":
+    """Return what each static instruction takes of a group of ports, all of its executions together."""
+    p, runs = result.program, result.executions
+    owner = np.repeat(np.arange(len(runs)), np.diff(p.use_start))
+    mine = p.use == p.groups.index(resource)
+    return np.bincount(owner[mine], p.amount[mine] * runs[owner[mine]], minlength=len(runs)).astype(np.float64)
+
+
+def _named(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(lock )?{re.escape(name)}\b")
+
+
+def _kept_by(result: "GusResult", resource: str, name: str) -> float:
+    """Return the cycles for which each operation of a name keeps the ports; 0 where others take as much of them."""
+    use, pattern = _use(result, resource), _named(name)
+    those = [k for k, text in enumerate(result.trace.code.text) if use[k] and pattern.match(text)]
+    if use[those].sum() <= _MOST * use.sum():
+        return 0.0
+    return float(use[those].sum() / result.executions[those].sum() / result.settings.core.value(resource))
+
+
 def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
     """Say what holds the code back where a resource is scarce, and what usually helps.
 
@@ -53,7 +90,7 @@ def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
     core, runs = result.settings.core, result.executions
     owner = np.repeat(np.arange(len(runs)), np.diff(p.use_start))
     mine = p.use == p.groups.index(resource)
-    use = np.bincount(owner[mine], p.amount[mine] * runs[owner[mine]], minlength=len(runs))
+    use = _use(result, resource)
     if not use.sum():
         return words.held_back(resource), words.remedy(resource)
     place = np.arange(len(owner)) - p.use_start[owner]
@@ -89,12 +126,11 @@ def in_words(result: "GusResult", resource: str) -> tuple[str, str]:
             "multiplying by the reciprocal",
         )
     name = _commonest(texts, use)
-    those = re.compile(rf"(lock )?{re.escape(name)}\b")
-    if share(those) > _MOST and each(those) >= _KEPT:
+    if (cycles := _kept_by(result, resource, name)) >= _KEPT:
         less = next(
             (remedy for kind, remedy in _LESS if kind.match(name)), "fewer of them, or simpler ones in their place"
         )
-        return f"{name}: each keeps the ports {resource} for {each(those):.0f} cycles", less
+        return f"{name}: each keeps the ports {resource} for {cycles:.0f} cycles", less
     most = f"the ports {resource} take {rate:g} a cycle at most"
     if loads.sum() >= _MOST * use.sum() and (torn := _torn(result, stores=False)):
         return f"loads: {torn}", "aligned data"

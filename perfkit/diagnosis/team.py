@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _OFTEN = 0.001  # of the instructions are writes to a line: fewer cost nothing that matters
 _FAR = 10  # times the limit: so much of each thread is counted where the limit cuts its call
+_BESIDE = 1_000_000  # instructions of each thread that are simulated beside the others', where their calls were cut
 _CHANCE = 4.0  # standard deviations beyond what chance brings to the threads' numbers of samples
 _MUCH = 1.1  # a slowdown beside the others, or an imbalance, that is worth a word of its own
 
@@ -217,9 +218,16 @@ def team_of(
         except DataError:
             skip = 0
             traces = replace(tracer, skip=0).run_threads(program, symbol, arguments)
-        result = run_threads(Gus(core, warm="caches"), traces)
+        result = run_threads(Gus(core, warm="caches"), traces if traces.complete else _beginning(traces))
         whole = () if traces.complete else _whole(tracer, program, symbol, arguments)
     return Team(name, traces, result, shlex.join([str(program), *arguments]), whole=whole, skip=skip)
+
+
+def _beginning(traces: ThreadTraces) -> ThreadTraces:
+    """Return the beginning of calls that were cut anyway: simulating threads beside each other takes long."""
+    parts = tuple(traces[k].head(_BESIDE) for k in traces)
+    calls = tuple(at[at[:, 0] < len(part.stream)] for at, part in zip(traces.calls, parts, strict=True))
+    return ThreadTraces(parts, calls, traces.bodies)
 
 
 def _whole(tracer: Tracer, program: Path, symbol: str, arguments: Sequence[str]) -> tuple[int, ...]:

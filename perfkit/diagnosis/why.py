@@ -11,13 +11,14 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, is_openmp, own, profile, shown
 from perfkit.collectors.profile.perf import METHOD as PERF
@@ -27,11 +28,12 @@ from perfkit.collectors.profile.waits import IDLE, NEARLY, WAITS, Waits, waits_o
 from perfkit.collectors.profile.watched import STOPPED
 from perfkit.collectors.tracer.cloner import LeavingError, Refusal
 from perfkit.collectors.tracer.demangle import named_as
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.elf import ElfFile, elf_as_it_is
 from perfkit.collectors.tracer.lines import places_of
 from perfkit.collectors.tracer.stubs import callers
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.diagnosis.advice import allocating, asked_again
 from perfkit.diagnosis.ahead import ALL, Ahead
 from perfkit.diagnosis.calls import (
     Calls,
@@ -41,6 +43,7 @@ from perfkit.diagnosis.calls import (
     middle,
     share_of,
     share_of_counted,
+    whole_calls,
     windows_of,
 )
 from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured
@@ -69,6 +72,7 @@ from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS
 from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace
+from perfkit.workers.progress import signs
 
 Say = Callable[[str], None]
 _RUNS, _AGAIN = 5, 1.5  # the recorded calls are timed so often more, as long as that takes fewer seconds
@@ -104,6 +108,7 @@ _STARTS = re.compile(
     r"start_thread|_start|_*libc_start(_call)?_main(@.*)?|clone3?|__clone(3|_internal)?"
 )  # what starts programs and threads
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
+_SLOWEST = 1e9  # cycles per second of a slow processor
 _SLICE = 0.001  # seconds below which calls run between two interruptions
 _SEVERAL = 5  # calls from which their median tells that none of them was interrupted
 _SHORT = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
@@ -122,7 +127,7 @@ def why(
     stdin: str | Path | None = None,
     flags: str = "",
     noise: bool = False,
-    say: Say | None = None,
+    say: Say | bool | None = None,
     ahead: Ahead | None = None,
 ) -> Diagnosis:
     """Say why a program is slow: its hot function, what holds that back, on which line, and what would help.
@@ -154,8 +159,9 @@ def why(
     noise : bool
         Of a program: also add instructions to its hot loop and time it (`perfkit.Noise`), for a minute or so, and set
         what that says against the other methods.
-    say : callable, optional
-        Called with what is being done, before each stage.
+    say : callable or bool, optional
+        Called with what is being done, before each stage. True: what is being done goes to the error output, as of the
+        command; False: nothing does. By default it does in a plain script, and not in a notebook or a test.
     ahead : Ahead, optional
         What compiles the simulators meanwhile, where that has begun already.
 
@@ -175,31 +181,32 @@ def why(
     """
     of_extra("pandas")  # before the program has run, not after
     Microarchitecture.load(core)  # a name that is none is refused at once
-    if callable(program):
-        return _of_function(program, arguments, core, limit)
-    path, words, say = a_path(program, "why").absolute(), tuple(map(str, arguments)), say or (lambda _: None)
-    reads = Path(stdin) if stdin else None
-    with ahead or Ahead(core, say) as ahead, built(path, flags, say) as made:
-        if is_called(made):
-            if noise:
-                raise SettingError(
-                    f"noise is added to programs here; {path.name} is called: ask perfkit noise {path.name}"
-                )
-            kernel, values, notes = called_kernel(path, made, function, words, flags)
+    with signs(say, "starting") as told:
+        if callable(program):
+            return _of_function(program, arguments, core, limit, told)
+        path, words = a_path(program, "why").absolute(), tuple(map(str, arguments))
+        reads = Path(stdin) if stdin else None
+        with ahead or Ahead(core, told) as ahead, built(path, flags, told) as made:
+            if is_called(made):
+                if noise:
+                    raise SettingError(
+                        f"noise is added to programs here; {path.name} is called: ask perfkit noise {path.name}"
+                    )
+                kernel, values, notes = called_kernel(path, made, function, words, flags)
+                ahead.start()
+                ahead.wait(*ALL)  # nothing is compiled beside what is timed
+                told(f"recording, simulating and timing {kernel.function}")
+                found = why_kernel(kernel, *values, core=core, limit=limit)
+                return found.but(unseen=(*notes, *found.unseen))
+            is_script = path.suffix == ".py"
+            target = Target(Path(sys.executable) if is_script else made, words, reads, path if is_script else None)
+            check_program(target)
             ahead.start()
-            ahead.wait(*ALL)  # nothing is compiled beside what is timed
-            say(f"recording, simulating and timing {kernel.function}")
-            found = why_kernel(kernel, *values, core=core, limit=limit)
-            return found.but(unseen=(*notes, *found.unseen))
-        is_script = path.suffix == ".py"
-        target = Target(Path(sys.executable) if is_script else made, words, reads, path if is_script else None)
-        check_program(target)
-        ahead.start()
-        answer = _Inquiry(target, function, core, seconds, limit, say, ahead, noise).answer()
-        return answer if made == path else answer.but(program=path.name)
+            answer = _Inquiry(target, function, core, seconds, limit, told, ahead, noise).answer()
+            return answer if made == path else answer.but(program=path.name)
 
 
-def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: str, limit: int) -> Diagnosis:
+def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: str, limit: int, say: Say) -> Diagnosis:
     """Answer for a function of this process: one that numba compiles."""
     from perfkit.collectors.jitted import is_jitted, jitted_kernel
 
@@ -216,7 +223,9 @@ def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: s
             "put the calls into a script and ask about that: perfkit why script.py finds the hot function of the "
             "libraries that it loads"
         )
+    say(f"compiling {function.__name__} once more")
     kernel, values = jitted_kernel(function, *arguments)
+    say(f"recording, simulating and timing {kernel.function}")
     return why_kernel(kernel, *values, core=core, limit=limit)
 
 
@@ -238,6 +247,7 @@ class _Inquiry:
     expected: float = 0.0  # cycles of such a part with that in the caches
     inner: HotFunction | None = None  # the hottest function, also where one that calls it is explained
     inner_run: CallTimes | None = None  # its calls
+    timings: dict[tuple[str, str], CallTimes] = field(default_factory=dict)  # the first run of each timed function
 
     def answer(self) -> Diagnosis:
         """Return the answer."""
@@ -279,7 +289,7 @@ class _Inquiry:
                 f"{hot.name} runs in {hot.processes} processes, whose calls would be recorded into one "
                 "another: have the program do its work in one process"
             )
-        if self._place(hot) and not ElfFile(hot.path).is_loadable:
+        if self._place(hot) and not elf_as_it_is(hot.path).is_loadable:
             raise DataError(
                 f"{hot.name} has {hot.share:.0%} of the run, and is a function of {hot.library}, a program that "
                 f"{self.target.subject.name} starts: ask about that program, with the words that it is given, "
@@ -339,7 +349,10 @@ class _Inquiry:
         self._look(found, hot, timed, calls, trace, inside)
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
-        before = _idle(found, timed), _waiting(found), _throwing(found, self.target.program)
+        before = (
+            self._idle(found, timed), _waiting(found), _throwing(found, self.target.program),
+            asked_again(result), allocating(found, trace),
+        )  # fmt: skip
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         # A function that was found by what it calls has no samples of its own, and how much it has is not known.
         share = hot.share if found and (hot.samples or self.asked) else None
@@ -461,9 +474,23 @@ class _Inquiry:
         with self._stage(f"looking at what {self.target.subject.name} waits for"):
             return waits_of(self.target, self.seconds)
 
+    def _idle(self, found: Profile | None, timed: list[CallTimes]) -> str:
+        """Say that the run does nothing for much of its time; "" where it hardly does, and where other threads work.
+
+        Where that is nearly all of it, it is watched once more: what for, as far as its first thread shows it.
+        """
+        idle = timed[0].idle if timed else 0.0
+        if idle < IDLE or (found is not None and _works(found) > 1 - IDLE):
+            return ""
+        rest = "What follows is about the rest"
+        if idle >= NEARLY and (told := self._waits_of(found).told(self.target.subject.name)):
+            return f"{told}. {rest}"
+        answer = ". That is the answer: what it waits for decides" if idle >= NEARLY else ""
+        return f"For {idle:.0%} of its time the run does nothing: {WAITS}{answer}. {rest}"
+
     def _ask_instead(self, hottest: HotFunction) -> str:
         """Say what to ask about where a library's function, or code without a name, has all of the time."""
-        elf = ElfFile(self.target.program)
+        elf = elf_as_it_is(self.target.program)
         if elf.is_stripped and elf.debug_file is None:
             return "It was stripped: build it without -s"
         name, symbols = self._callers(hottest)
@@ -480,9 +507,9 @@ class _Inquiry:
 
         Where only `main` does: also of those that call a relative of it, as snprintf is of printf.
         """
-        elf = ElfFile(self.target.program)
+        elf = elf_as_it_is(self.target.program)
         # libc's own names of memcpy are __memcpy_avx512_unaligned_erms and the like.
-        library = ElfFile(hottest.path).functions if Path(hottest.path).is_file() else {}
+        library = elf_as_it_is(hottest.path).functions if Path(hottest.path).is_file() else {}
         at = library[hottest.symbol].address if hottest.symbol in library else None
         # memcpy and memmove may be one piece of code under two names.
         alike = {hottest.symbol, *(name for name, one in library.items() if one.address == at)}
@@ -509,7 +536,7 @@ class _Inquiry:
         if self.target.script or not hottest.is_system or not Path(hottest.path).is_file():
             return None
         path = str(self.target.program.resolve())
-        elf = ElfFile(self.target.program)
+        elf = elf_as_it_is(self.target.program)
         titles = shown({(path, symbol) for symbol in self._callers(hottest)[1]}, {path: elf})
         found = [  # of as many processes as the library's function was in: calls of several cannot be told apart
             HotFunction(title, symbol, path, 0, 0.0, 1, hottest.processes) for (_, symbol), title in titles.items()
@@ -539,11 +566,13 @@ class _Inquiry:
         return "" if Path(hot.path).resolve() == self.target.program.resolve() else hot.path
 
     def _timed(self, hot: HotFunction) -> tuple[list[CallTimes], str]:
-        """Return the function's calls timed in some runs, or why they cannot be."""
+        """Return the function's calls timed in some runs, or why they cannot be; those of one run are kept."""
         runs: list[CallTimes] = []
         try:
-            with self.ahead.resting():
-                runs.append(self._once(hot))
+            if (hot.path, hot.symbol) not in self.timings:
+                with self.ahead.resting():
+                    self.timings[hot.path, hot.symbol] = self._once(hot)
+            runs.append(self.timings[hot.path, hot.symbol])
         except (Refusal, UnavailableError) as error:
             return runs, f"{hot.name} cannot be timed call by call: {error}"
         if runs[0].others:
@@ -602,6 +631,8 @@ class _Inquiry:
             if above.is_system and (self.target.script or _STARTS.fullmatch(above.symbol)):
                 break
             caller = above
+            if within and caller.symbol == "main" and _lasts(found) > _FAR_IN * self.limit:
+                break
             with self._stage(f"timing the calls of {caller.name}, which calls {hot.name}"):
                 runs, _ = self._timed(caller)
             if not runs or self.crowded:
@@ -686,7 +717,7 @@ class _Inquiry:
                 return calls, middle_part
         while True:
             try:
-                trace = self._tracer(hot, calls, self.limit)
+                trace = self._first_of(hot, calls, timed)
             except LeavingError as error:
                 calls = self._beside_exception(calls, timed, error)
                 continue
@@ -697,6 +728,9 @@ class _Inquiry:
                 self.say(f"only {begun:,} of {calls.count:,} calls were recorded: recording fewer")
                 calls = fewer(calls) if begun > 1 else replace(calls, count=1)
                 continue
+            if not trace.provenance.complete and (held := whole_calls(trace, _begins(trace, hot))) is not None:
+                trace, count = held
+                calls = replace(calls, count=count)
             if trace.provenance.complete or calls.count == 1:
                 break
             self.say(f"{calls.count:,} calls are more than {self.limit:,} instructions: recording fewer")
@@ -704,16 +738,11 @@ class _Inquiry:
         if not timed and trace.provenance.complete:
             return self._more(hot, trace)
         unsure = found is None or few(found)
-        if not trace.provenance.complete and (unsure or (timed and len(timed[0].ticks) > calls.skip)):
+        if not trace.provenance.complete and self.longer is None and (unsure or _returned(timed, calls)):
             self.say(f"one call is more than {self.limit:,} instructions: counting them")
-            # Where it was timed to its end, and can be counted to it in some seconds.
-            is_timed = bool(timed) and len(timed[0].ticks) > calls.skip
-            can = is_timed and float(timed[0].cycles[calls.skip]) < _COUNTABLE
             try:
-                self.longer = self._tracer(hot, calls, _FAR_IN * self.limit, count_to=_COUNT_TO if can else 0)
+                self.longer = self._counting(hot, calls, timed)
             except UnavailableError:  # counting so far takes more address space than a limit (ulimit -v) leaves
-                if not can:
-                    raise
                 self.longer = self._tracer(hot, calls, _FAR_IN * self.limit)
         if timed and len(timed[0].ticks):
             part = timed[0].cycles
@@ -724,6 +753,29 @@ class _Inquiry:
                 typical=here / calls.count / middle(part) if middle(part) else 1.0,
             )
         return calls, trace
+
+    def _first_of(self, hot: HotFunction, calls: Calls, timed: list[CallTimes]) -> Trace:
+        """Record calls; of one that most likely is longer than the limit more at once, of which the first is returned.
+
+        Recording once takes seconds, mostly for copying the code.
+        """
+        is_long = calls.count == 1 and _returned(timed, calls) and float(timed[0].cycles[calls.skip]) > self.limit
+        if not is_long:
+            return self._tracer(hot, calls, self.limit)
+        try:
+            longer = self._counting(hot, calls, timed)
+        except UnavailableError:  # see `_recorded`
+            return self._tracer(hot, calls, self.limit)
+        if longer.provenance.complete and longer.instruction_count <= self.limit:
+            return longer
+        self.longer, limit = longer, f"limit of {self.limit} instructions"
+        part = longer.part(*windows_of(longer, self.limit)[0], limit)
+        return replace(part, provenance=replace(part.provenance, complete=False, stopped=limit))
+
+    def _counting(self, hot: HotFunction, calls: Calls, timed: list[CallTimes]) -> Trace:
+        """Record further than the limit, and count where the call was timed to its end, and takes some seconds."""
+        can = _returned(timed, calls) and float(timed[0].cycles[calls.skip]) < _COUNTABLE
+        return self._tracer(hot, calls, _FAR_IN * self.limit, count_to=_COUNT_TO if can else 0)
 
     def _count(self, hot: HotFunction, calls: Calls) -> None:
         """Count the instructions of a call of which a part is recorded, which tells the part's share of its time."""
@@ -811,16 +863,17 @@ class _Inquiry:
     def _steady(self, found: Profile | None, hot: HotFunction) -> Trace | None:
         """Return a part from the middle of a call that is longer than what is simulated; None where none is known.
 
-        Of a call that was recorded whole its middle, if that runs what all of it runs. What ran before the part is
-        kept: it warms the caches.
+        Of a call that was recorded whole its middle, if that runs what all of it runs; so of one that was counted to
+        its end, the middle of what was recorded of it. What ran before the part is kept: it warms the caches.
         """
-        if self.longer is not None and self.longer.provenance.complete:
+        if self.longer is not None and (self.longer.provenance.complete or "counted" in self.longer.provenance.extra):
             parts = windows_of(self.longer, self.limit)
             part = self._part(self.longer, *parts[len(parts) // 2])
-            if share_of(part, self.longer) is not None:
+            if self._whole(part) is not None:
                 return part
             self.before, self.placed = None, False
-            return None
+            if self.longer.provenance.complete:
+                return None
         return self._from_the_middle(found, hot)
 
     def _from_the_middle(self, found: Profile | None, hot: HotFunction, least: float = _LEAST_PART) -> Trace | None:
@@ -999,7 +1052,7 @@ class _Inquiry:
         if run is None or inner is None or not (each := _cycles_of_a_sample(found, run)) or found is None:
             return None
         samples, _ = _hits(found, trace)
-        entry = np.uint64(ElfFile(inner.path).functions[inner.symbol].address)
+        entry = np.uint64(elf_as_it_is(inner.path).functions[inner.symbol].address)
         code = trace.code
         own = np.array([name == inner.symbol for name in code.function])
         at = np.flatnonzero((trace.object_addresses() == entry) & own)
@@ -1176,26 +1229,37 @@ def _nearest(
 
 
 def _entered(trace: Trace, hot: HotFunction) -> int:
-    """Return how many calls of a function are in what was recorded of it, inner ones left out; 0 if that is not known.
+    """Return how many calls of a function are in what was recorded of it, inner ones left out; 0 if not known."""
+    return len(_begins(trace, hot))
+
+
+def _begins(trace: Trace, hot: HotFunction) -> NDArray[np.int64]:
+    """Return the blocks that each recorded call of a function begins with, inner ones left out; none if not known.
 
     The caller's code is not recorded: a call begins behind the last one's end, and an inner one behind what calls it.
     """
-    symbol = ElfFile(hot.path).functions.get(hot.symbol)
+    nothing = np.zeros(0, dtype=np.int64)
+    symbol = elf_as_it_is(hot.path).functions.get(hot.symbol)
     if symbol is None:
-        return 0
+        return nothing
     code = trace.code
     own = np.array([name == hot.symbol for name in code.function])
     at = np.flatnonzero((trace.object_addresses() == np.uint64(symbol.address)) & own)
     if not len(at):
-        return 0
+        return nothing
     entry, start = int(code.block[at[0]]), int(code.pc[at[0]])
     last = code.block_start[1:] - 1
     calls = np.array([code.text[k].startswith("call") for k in last])
     leads = np.array([bool(re.match(rf"j.*\b0*{start:X}h$", code.text[k])) for k in last])
     goes_on = np.array([not code.text[k].startswith(("ret", "jmp")) for k in last])
     leads |= goes_on & (code.pc[last] + np.array([len(code.encoding[k]) for k in last], dtype=np.uint64) == start)
-    before = trace.stream[np.flatnonzero(trace.stream[1:] == entry)]
-    return 1 + int(np.count_nonzero(~(calls | leads)[before]))
+    behind = np.flatnonzero(trace.stream[1:] == entry)
+    return np.concatenate(([0], 1 + behind[~(calls | leads)[trace.stream[behind]]]))
+
+
+def _returned(timed: list[CallTimes], calls: Calls) -> bool:
+    """Whether the first of some calls was timed to its end."""
+    return bool(timed) and len(timed[0].ticks) > calls.skip
 
 
 def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:
@@ -1217,7 +1281,7 @@ def _called_at(hot: HotFunction, times: CallTimes, program: Path) -> str:
     path = Path(where.path)
     if not path.is_file() or path.resolve() != program.resolve():
         return ""
-    symbol = ElfFile(path).function_at(where.address)
+    symbol = elf_as_it_is(path).function_at(where.address)
     file, line = places_of(path, [where.address]).get(where.address, ("", 0))
     at = f"{Path(file).name}:{line}" if line else f"{where.address:#x}"
     by = f" in {brief(named_as(symbol.name))}" if symbol is not None else ""
@@ -1226,7 +1290,7 @@ def _called_at(hot: HotFunction, times: CallTimes, program: Path) -> str:
 
 def _hottest(found: Profile, hot: HotFunction) -> int:
     """Return the sampled address of a function that has most samples."""
-    symbol = ElfFile(hot.path).functions[hot.symbol]
+    symbol = elf_as_it_is(hot.path).functions[hot.symbol]
     inside = range(symbol.address, symbol.address + symbol.size)
     rows = found.addresses[found.addresses["file"] == hot.path]
     return next((int(address) for address in rows["address"] if address in inside), symbol.address)
@@ -1282,7 +1346,7 @@ def _hits(found: Profile, trace: Trace) -> tuple[int, int]:
         if not path.startswith("/"):
             continue
         try:
-            elf = files[path] if path in files else files.setdefault(path, ElfFile(path))
+            elf = files[path] if path in files else files.setdefault(path, elf_as_it_is(path))
         except PerfkitError:
             continue
         symbol = elf.holds(address)
@@ -1318,13 +1382,10 @@ def _waits(found: Profile) -> float:
     return sum(each.share for each in found.functions if is_openmp(each.library))
 
 
-def _idle(found: Profile | None, timed: list[CallTimes]) -> str:
-    """Say that the run does nothing for much of its time; "" where it hardly does, and where other threads work."""
-    idle = timed[0].idle if timed else 0.0
-    if idle < IDLE or (found is not None and _works(found) > 1 - IDLE):
-        return ""
-    answer = ". That is the answer: what it waits for decides" if idle >= NEARLY else ""
-    return f"For {idle:.0%} of its time the run does nothing: {WAITS}{answer}. What follows is about the rest"
+def _lasts(found: Profile | None) -> float:
+    """Return the cycles that a run takes at least, and one call of `main` with it; 0 where that is not known."""
+    is_sampled = found is not None and found.method.startswith(PERF)
+    return found.total / RATE / found.runs * _SLOWEST if found is not None and is_sampled else 0.0
 
 
 def _works(found: Profile) -> float:
@@ -1354,7 +1415,7 @@ def _throwing(found: Profile | None, program: Path) -> str:
     share = _thrown(found)
     if share < _THROWING:
         return ""
-    known = itertools.islice(callers(ElfFile(program), "__cxa_throw"), _CALLERS) if program.is_file() else ()
+    known = itertools.islice(callers(elf_as_it_is(program), "__cxa_throw"), _CALLERS) if program.is_file() else ()
     names = list(dict.fromkeys(brief(named_as(each.partition(".")[0])) for each in known))
     thrown = f", thrown in {listed(names, last='or')}" if names else ""
     return (

@@ -30,6 +30,9 @@ _ALIKE = 0.06  # relative distance of two roofs that are drawn as one
 _MARKER = 6  # points that a kernel's point takes around its middle
 _TITLE = 90  # letters of a line of doubted names
 _LINE = 11  # points from one label to the next
+_LEFT = 0.4  # of the room to the right end that the axes keep beside the kernels' names
+_MARGIN = 0.01  # of the figure's width behind the names: letters of other resolutions are not equally wide
+_SMALLEST = 4  # points of a letter that can still be read
 _LIGHT = "#DDDDDD"  # roofs on a dark background
 HOST = "#8a4b08"  # what was measured of the host: not a colour of the kernels
 _SVG = "http://www.w3.org/2000/svg"
@@ -286,15 +289,63 @@ def _draw_kernels(
 
 
 def _draw_names(ax: Any, ends: list[tuple[float, float, str, str]]) -> None:
-    """Write the kernels' names in a column at the right, each beside its performance or above the one below it."""
+    """Write the kernels' names in a column at the right, each beside its performance or above the one below it.
+
+    Where the names would leave the figure, or reach into other axes, these axes become narrower by as much; where too
+    little would be left of them, the names become smaller, too.
+    """
     bottom, top = ax.get_ylim()
-    line = _LINE / (ax.get_window_extent().height * 72 / ax.figure.dpi)
-    free = 0.0
-    for performance, x, name, colour in sorted(ends):
-        height = max(math.log(performance / bottom) / math.log(top / bottom), free)
-        free = height + line
+    tall = ax.get_window_extent().height * 72 / ax.figure.dpi
+    size = 8 * min(1.0, tall / (_LINE * len(ends)))
+    line = min(_LINE / tall, 1 / len(ends))
+    heights, free = [], 0.0
+    for performance, *_ in sorted(ends):
+        heights.append(max(math.log(performance / bottom) / math.log(top / bottom), free))
+        free = heights[-1] + line
+    below = 1.0
+    for k in reversed(range(len(heights))):  # none above the axes, where the title is
+        heights[k] = min(heights[k], below)
+        below = heights[k] - line
+    names = [
         ax.annotate(
             f"{name}: {performance:.3g}", (x, performance), xytext=(1.01, height), textcoords="axes fraction",
-            ha="left", va="center", fontsize=8, color=colour, annotation_clip=False,
+            ha="left", va="center", fontsize=size, color=colour, annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "alpha": 0.5, "relpos": (0, 0.5)},
-        )  # fmt: skip
+        )
+        for (performance, x, name, colour), height in zip(sorted(ends), heights, strict=True)
+    ]  # fmt: skip
+    _make_room(ax, names)
+
+
+def _make_room(ax: Any, names: Sequence[Any]) -> None:
+    """Make axes narrower, and names smaller, until the names end before the figure or the axes beside these do."""
+    if ax.figure.get_layout_engine() is not None:  # it does so itself
+        return
+    ax.figure.draw_without_rendering()
+    here = ax.get_window_extent()
+    # Axes beside these may get their labels later: as much as these have.
+    labels = here.x0 - min(here.x0, ax.yaxis.get_tightbbox().x0)
+    beside = [other.get_window_extent() for other in ax.figure.axes if other is not ax and other.get_visible()]
+    starts = [b.x0 - labels for b in beside if b.x0 >= here.x1 and b.y0 < here.y1 and here.y0 < b.y1]
+    end = min([ax.figure.bbox.x1, *starts]) - _MARGIN * ax.figure.bbox.width
+    widest = _widest(names)
+    most = (1 - _LEFT) * (end - here.x0)
+    if widest > most:
+        for name in names:
+            name.set_fontsize(max(_SMALLEST, name.get_fontsize() * most / widest))
+        widest = _widest(names)
+    width = min(here.width, (end - here.x0 - widest) / 1.01)
+    if 0 < width < here.width:
+        place = ax.get_position()
+        ax.set_position([place.x0, place.y0, place.width * width / here.width, place.height])
+    if ax.xaxis.label.get_window_extent().width > ax.get_window_extent().width:
+        ax.set_xlabel(
+            ax.get_xlabel().replace("operational intensity of each level of memory", "intensity of each level")
+        )
+
+
+def _widest(names: Sequence[Any]) -> float:
+    """Return the width of the widest name in pixels, without the line to its point."""
+    from matplotlib.text import Text
+
+    return max(Text.get_window_extent(name).width for name in names)

@@ -51,11 +51,11 @@ def arguments(text: str, rng: np.random.Generator) -> list[Any]:
     return found
 
 
-def scored(kernels: list[Draw], core: str, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield a row per kernel: number, kind, build, measured, simulated, doubts, failed."""
+def scored(kernels: dict[int, Draw], core: str, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield a row per kernel, given by number: number, kind, build, measured, simulated, doubts, failed."""
     machine = pk.Microarchitecture.load(core)
     scheduler = pk.DagScheduler(machine, record=False)
-    for number, each in enumerate(kernels):
+    for number, each in kernels.items():
         row: dict[str, Any] = {"number": number, "kind": each.kind, "build": each.build, "failed": ""}
         try:
             row |= _scored(each, machine, scheduler, np.random.default_rng([seed, number]))
@@ -110,7 +110,7 @@ def main() -> None:
         print(f"{kernels[given.show].source}// {kernels[given.show].build or ' '.join(FLAGS)}")
         return
     rows = []
-    chosen = [kernels[k] for k in given.only] if given.only else kernels
+    chosen = {k: kernels[k] for k in given.only or range(len(kernels))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for row in scored(chosen, given.core, given.seed or 0):

@@ -136,10 +136,25 @@ define i64 @f(i64 %a, i64 %b) {
 
 def test_masked_operands_need_the_whole_kernel():
     rows = [(hexes("c4e27d2c07"), [(True, False, 32)])]  # vmaskmovps ymm0, ymm0, [rdi]
-    found = traced(rows, 3, [4096, 2**64 - 1, 4160])
+    found = traced(rows, 3, [65536, 2**64 - 1, 65600])
     with pytest.raises(DataError, match="whole=True"):
         trace_dag(found)
-    assert trace_dag(found, whole=True).nodes()["address"].dropna().tolist() == [4096, 4096, 4160]
+    assert trace_dag(found, whole=True).nodes()["address"].dropna().tolist() == [65536, 4096, 65600]
+
+
+def test_masked_stores_hold_up_no_load_of_what_they_did_not_write():
+    rows = [
+        (hexes("c5fc1006"), [(True, False, 32)]),  # vmovups ymm0, [rsi]
+        (hexes("c4e27d2e0f"), [(False, True, 0)]),  # vmaskmovps [rdi], ymm0, ymm1
+    ]
+    loads, end = [1 << 20, (1 << 20) + 32, (1 << 20) + 64], 2**64 - 1
+    # The first store writes its last eight bytes alone, the second nothing, the third all.
+    found = traced(rows, 3, [loads[0], loads[0] + 24, loads[1], end, loads[2], loads[2]], sizes=[8, 0, 32])
+    nodes = trace_dag(found, whole=True).nodes()
+    assert nodes["address"][nodes["op"] == "S"].tolist() == [loads[0], 8192, loads[2]]
+    core = DagCore(latency_L1=7, size_L1=4096, line=64)
+    schedule = DagScheduler(core).run(trace_dag(found, whole=True))
+    assert schedule.issue[(nodes["op"] == "L").to_numpy()].tolist() == [0, 0, 0]
 
 
 def test_a_string_instruction_moves_32_bytes_a_step():

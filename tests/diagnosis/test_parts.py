@@ -601,7 +601,7 @@ def test_an_answer_far_from_the_measured_time_says_so_first():
     far = dataclasses.replace(found, measured=Measured(cycles, cycles, 1, 1))
     assert far.headline().startswith("The model is 90% below the measured time: do not rely on this. ")
     assert "what if (simulated; the model is 90% below" in " ".join(far.report().split())
-    assert far.headline().endswith(found.headline())
+    assert far.headline().endswith(found._cause())
     alone = dataclasses.replace(found, measured=None, not_measured="too long")
     assert alone.headline().startswith("Nothing was measured")
     few = dataclasses.replace(found, candidates=(dataclasses.replace(found.candidates[0], samples=2, share=1.0),))
@@ -908,7 +908,7 @@ def test_a_second_change_that_promises_as_much_is_named(second, told):
     speedup[order[:2], -1] = 0.3, second
     found.__dict__["ranked"] = dataclasses.replace(found.ranked, speedup=speedup)
     found.__dict__["together"] = None
-    assert found.headline().endswith("which of the two is the first, the model cannot tell") == told
+    assert found._cause().endswith("which of the two is the first, the model cannot tell") == told
     assert (f"{found.what_ifs[1].change} {1 + second:.2f} times" in found.headline()) == told
 
 

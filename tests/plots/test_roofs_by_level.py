@@ -205,3 +205,27 @@ def test_roofs_and_their_labels_stand_out_from_the_background(rooflines, style):
     for made in (*roofs, *labels):
         assert abs(sum(to_rgb(made.get_color())) - paper) > 2
     assert all(sum(to_rgb(text.get_bbox_patch().get_facecolor())) == pytest.approx(paper) for text in labels)
+
+
+@pytest.mark.parametrize(("size", "columns"), [((7, 3), 2), ((4, 2.5), 1), ((12, 4), 3), ((6, 2), 2)])
+def test_names_stay_in_the_callers_figure_and_off_other_axes(rooflines, size, columns):
+    """In a figure of the caller's, without a layout that makes room, they were cut, or lay over the next axes."""
+    import matplotlib.pyplot as plt
+    from matplotlib.text import Text
+
+    several = {f"a kernel of a long name, number {k}": r for k, r in enumerate([*rooflines.values()][:2] * 2)}
+    figure, axes = plt.subplots(1, columns, figsize=size, squeeze=False)
+    for ax in axes[0]:
+        plot_levels(several, ax=ax)
+    figure.canvas.draw()
+    for k, ax in enumerate(axes[0]):
+        names = [text for text in ax.texts if text.get_text().startswith("a kernel")]
+        boxes = [Text.get_window_extent(text) for text in names]  # without the line to its point
+        assert len(names) == len(several)
+        for box in boxes:
+            assert box.x0 >= ax.bbox.x1 - 1
+            assert box.x1 <= figure.bbox.x1
+            assert all(box.x1 <= other.yaxis.get_tightbbox().x0 for other in axes[0][k + 1 :])
+            assert box.y1 <= ax.bbox.y1 + 8
+        assert ax.bbox.width > 0.2 * figure.bbox.width / columns
+    plt.close(figure)

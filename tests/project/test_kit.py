@@ -110,6 +110,19 @@ def test_an_environment_of_somebody_elses_that_cannot_be_run_is_told(kit, tmp_pa
     assert "Make a clone of your own (git clone" in done.stderr
 
 
+def test_a_new_environment_compiles_the_simulators_and_is_ready_where_they_cannot_be(kit, tmp_path):
+    """The first answer of all waited for it, half a minute on an idle machine."""
+    (tmp_path / ".venv" / ".kit-dev").unlink()
+    python, calls = tmp_path / ".venv" / "bin" / "python", tmp_path / "calls"
+    python.write_text(f'#!/bin/sh\necho "$@" >> "{calls}"\ncase "$*" in *util*|*compiling*) exit 1;; esac\n')
+    kit("setup", "dev")
+    assert calls.read_text().splitlines()[-1] == "-m perfkit.diagnosis.compiling host"
+    assert (tmp_path / ".venv" / ".kit-dev").is_file()
+    calls.unlink()
+    kit("setup", "dev")
+    assert not calls.exists()
+
+
 def test_the_hook_for_notebooks_changes_none_that_is_committed(tmp_path):
     """It takes outputs out, and leaves the names of cells alone."""
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]

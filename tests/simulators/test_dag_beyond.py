@@ -138,7 +138,7 @@ def test_cores_have_the_ports_of_their_tables():
     }  # fmt: skip
     # Loads and stores of Ice Lake share no port: four accesses per cycle.
     assert [found[n].throughput_L1 for n in ("ice_lake", "skylake_x", "sandy_bridge_erm")] == [4, 3, 2]
-    assert (found["zen5"].rs, found["zen5"].vector_rs, found["zen5"].vector_queue) == (186, 72, 96)
+    assert (found["zen5"].rs, found["zen5"].vector_rs, found["zen5"].vector_queue) == (88, 72, 96)
     assert found["sandy_bridge_erm"].misprediction_penalty == found["sandy_bridge_erm"].line_splits == 0
 
 

@@ -7,7 +7,17 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.dag.machine_code import machine_nodes
-from perfkit.dag.doubts import CALLS, MISSED, MISSED_AT_FIRST, SPLIT, STRINGS, UNITS, doubts
+from perfkit.dag.doubts import (
+    CALLS,
+    MISSED,
+    MISSED_AT_FIRST,
+    SPLIT,
+    STRINGS,
+    UNITS,
+    UNMISSED,
+    doubts,
+    notes_of_other_runs,
+)
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -20,6 +30,8 @@ from perfkit.simulators.dag.schedule import DagScheduler
         ({STRINGS: "100"}, "100 string instructions"),
         ({SPLIT: "300"}, "10% of the instructions are of 512 bits"),
         ({MISSED: "10", MISSED_AT_FIRST: "40"}, "10 are simulated as missed"),
+        ({MISSED: "10", MISSED_AT_FIRST: "40", UNMISSED: "800"}, "with none it would be 800"),
+        ({MISSED_AT_FIRST: "160"}, "160 follow no pattern"),
         ({UNITS: "1200"}, "need at least 1,200 cycles by the core's instruction table, 1.2 times as many"),
     ],
 )
@@ -28,6 +40,13 @@ def test_each_rule_compares_with_the_cycles(facts, words):
     assert words in said
     few = {name: str(int(count) // 20) for name, count in facts.items()}
     assert doubts(few, 3000, 1000, 20, 10) == ()
+
+
+def test_misses_at_the_end_of_a_short_run_take_little_and_are_no_doubt():
+    assert doubts({MISSED: "10", UNMISSED: "900"}, 3000, 1000, 20, 10) == ()
+    (note,) = notes_of_other_runs({MISSED: "10", MISSED_AT_FIRST: "40"}, 1000, 20)
+    assert "30 more would be mispredicted, 60% of the cycles and more" in note
+    assert notes_of_other_runs({MISSED: "10", MISSED_AT_FIRST: "15"}, 1000, 20) == ()
 
 
 LOOPS = """#include <stdint.h>
@@ -246,8 +265,8 @@ double moved(const double *restrict a, double *restrict b, int n) {
 """
 
 
-@pytest.mark.parametrize(("function", "said"), [("fractions", True), ("moved", False)])
-def test_conversions_that_fill_the_pipes_of_additions_are_doubted(function, said, tmp_path):
+@pytest.mark.parametrize(("function", "needed"), [("fractions", 3000), ("moved", 2000)])
+def test_work_takes_as_long_as_the_units_of_its_instructions(function, needed, tmp_path):
     # A Zen 5 takes 1.50 cycles for CVTTSD2SI, CVTSI2SD and SUBSD (pk.Block): all three take the pipes FP2 and FP3.
     # The masks' operations take any of four pipes, and their moves between registers none: 1.3 cycles measured.
     zen5 = pk.Microarchitecture.load("zen5")
@@ -256,6 +275,7 @@ def test_conversions_that_fill_the_pipes_of_additions_are_doubted(function, said
         tmp_path / "k.c", function, np.linspace(-9, 9, 2000), np.zeros(2000), 2000, whole=True, core=zen5
     )
     nodes = machine_nodes(kernel, zen5, 1_000_000)
-    assert int(nodes.facts[UNITS]) == pytest.approx(3000 if said else 2000, rel=0.05)
-    found = DagScheduler(DagCore.load("zen5"), record=False).run(nodes).doubts
-    assert any("by the core's instruction table" in doubt for doubt in found) is said
+    assert int(nodes.facts[UNITS]) == pytest.approx(needed, rel=0.05)
+    found = DagScheduler(DagCore.load("zen5"), record=False).run(nodes)
+    assert found.cycles >= 0.95 * needed
+    assert not any("by the core's instruction table" in doubt for doubt in found.doubts)

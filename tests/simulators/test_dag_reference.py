@@ -179,7 +179,7 @@ class TickByTick:
                 kind, elements = TYPES[node.kind], 1
                 count, hold = lanes(self.core.throughput(kind))
                 if node.kind > 3:
-                    elements = int(self.core.line) // node.bytes if self.s.below_l1 == "line" else node.width
+                    elements = int(self.core.line) // 8 if self.s.below_l1 == "line" else node.width
                 need = min(elements, count) if count else 1
                 left[kind] += elements * hold
                 cycles = left[kind] // need

@@ -47,6 +47,7 @@ _INTEGER = {
 # each step takes beyond a cycle); moves between kinds of registers count 3 cycles.
 _UNSIGNED = {"uitofp": (2, 0, 2, 0, 2), "fptoui": (2, 5, 0, 0)}
 _CONVERTS = frozenset(("sitofp", "uitofp", "fptosi", "fptoui", "fpext", "fptrunc"))
+_SHUFFLES = frozenset(("extractelement", "insertelement", "shufflevector"))
 _LOCKED = 13  # of atomic operations beyond their load: 18 in all on Golden Cove; one waits for the other
 # Bytes beyond which a division takes so many times as long: 256 bits twice on Intel's cores and once on AMD's, 512 bits
 # four times and twice.
@@ -432,12 +433,23 @@ class IrReader:
             sources.append(between)
         left, right = [*sources, "", ""][:2]
         kind = i.type if is_value(i.type) else "i64"
-        vector = int(code == INTEGER and (is_float(kind) or kind.startswith("<")))
+        vector = code == INTEGER and (is_float(kind) or kind.startswith("<"))
         delay = delay or (self.costs.vector - 1) * vector
         into = self.temporary(i) if delay else i.name
-        part.operations.append(IrOperation(code, left, right, into, shape(kind), delay=vector))
+        units = self.units(i, vector) if code == INTEGER else 0
+        part.operations.append(IrOperation(code, left, right, into, shape(kind), delay=units))
         if delay:
             part.operations.append(IrOperation(FORWARD, into, "", i.name, delay=delay))
+
+    def units(self, i: IrInstruction, vector: bool) -> int:
+        """Return which units integer work takes: conversions to integers take floating-point ones, too."""
+        if i.opcode in _CONVERTS and i.operands[0].type != "i1":
+            return self.costs.unit(i.opcode)
+        if not vector:
+            return 0
+        if i.opcode in _SHUFFLES:
+            return self.costs.unit("shuffle")
+        return self.costs.unit("rounding" if i.opcode == "call" and _ROUNDING.match(i.callee) else "bitwise")
 
     def integer(self, part: IrPart, i: IrInstruction, names: list[str], tested: str) -> None:
         """Add the operations of integer work (of whole kernels)."""
@@ -460,7 +472,7 @@ class IrReader:
             self.passed_on(part, i, names)
         elif i.opcode == "select":
             self.choose(part, i, names)
-        elif i.opcode in ("extractelement", "insertelement", "shufflevector"):
+        elif i.opcode in _SHUFFLES:
             self.node(part, INTEGER, i, names)
         elif i.opcode == "getelementptr":
             self.address(part, i, names)

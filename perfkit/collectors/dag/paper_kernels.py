@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfkit.dag.program import HITS_WAIT
 from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
@@ -269,11 +270,15 @@ class PaperKernel:
             raise SettingError(f"{self.name}: size is {self.size}; arrays for {n} are too large") from error
         name = f"{self.name}({n})"
         compiled = _compiled(self.function)
-        return trace_numba(
+        traced = trace_numba(
             compiled, *arguments, vectorize=vectorize, count_all=count_all, whole=whole, core=core, name=name
         )
+        if self.name in _HITS_WAIT and not whole:
+            traced.facts[HITS_WAIT] = "1"
+        return traced
 
 
+_HITS_WAIT = ("fft",)  # Fig. 6(a): 0.595 flops per cycle at 2^14, where 1.37 are possible if hits pass the misses
 _POWERS = ("fft", "wht_iterative", "wht_recursive")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -148,9 +147,8 @@ class TraceSource:
 
     def replay(self, consume: Consumer) -> None:
         """Hand the executed blocks to `consume`, piece by piece."""
-        last: dict[tuple[int, int], int] = {}
         for chunk in self.trace.chunks():
-            stream = _stream(self.trace.code, chunk, self.blocks, self.masked, last)
+            stream = _stream(self.trace.code, chunk, self.blocks, self.masked)
             consume(stream, len(stream))
 
     def in_memory(self) -> Dag | TraceSource:
@@ -291,9 +289,11 @@ def _program(code: StaticCode, blocks: list[X86Block], slots: int) -> BlockProgr
     )
 
 
-def _stream(
-    code: StaticCode, chunk: TraceChunk, blocks: list[X86Block], masked: bool, last: dict[tuple[int, int], int]
-) -> Ints:
+# Where accesses are that touched nothing, loads and stores: pages that no program has.
+_NOWHERE = np.array([4096, 8192], dtype=np.uint64)
+
+
+def _stream(code: StaticCode, chunk: TraceChunk, blocks: list[X86Block], masked: bool) -> Ints:
     """Return the executed blocks, each followed by the addresses of its nodes."""
     operands = np.diff(code.block_operand_start).astype(np.int64)
     used = np.array([len(block.operands) for block in blocks], dtype=np.int64)
@@ -308,23 +308,30 @@ def _stream(
     stream[places[:-1]] = executed
     for run, records in steps.items():
         stream[places[run + 1] - len(records) : places[run + 1]] = records
+    size_at = _sizes_before(code, chunk)
     order = np.argsort(executed, kind="stable")
     bounds = np.searchsorted(executed[order], np.arange(len(blocks) + 1))
     for k, block in enumerate(blocks):
         runs = order[bounds[k] : bounds[k + 1]]
         if not len(runs):
             continue
+        first = int(code.block_operand_start[k])
+        accesses = [op for op in block.ops if op[0] in (LOAD, STORE)]
         for slot, operand in enumerate(block.operands):
             found = chunk.addresses[starts[runs] + operand]
             absent = found == np.uint64(NO_ACCESS)
+            if code.dynamic[first + operand] and not block.repeats:
+                # A masked access begins with its first element that is not masked; a node has one size.
+                before = int(code.dynamic[first : first + operand].sum())
+                elements, size = accesses[slot][4]
+                found = found - np.uint64(elements * size) + chunk.sizes[size_at[runs] + before].astype(np.uint64)
             if absent.any():
                 if not masked:
                     raise DataError(
                         f"block {k} has masked floating-point accesses; the extended roofline has no such node. "
                         "Trace the whole kernel (whole=True; perfkit dag: --whole)"
                     )
-                found = _filled(found, absent, last.get((k, slot), int(code.pc[code.block_start[k]])))
-            last[k, slot] = int(found[-1])
+                found[absent] = _NOWHERE[int(code.write[first + operand])]
             stream[places[runs] + 1 + slot] = found.astype(np.int64)
     return stream
 
@@ -333,8 +340,7 @@ def _further_steps(code: StaticCode, chunk: TraceChunk, blocks: list[X86Block], 
     """Return, of each executed block with repeated string instructions, the records of their steps after the first."""
     if not any(block.repeats for block in blocks):
         return {}
-    dynamic = np.array([code.dynamic[a:b].sum() for a, b in pairwise(code.block_operand_start.tolist())])
-    size_at = np.concatenate(([0], np.cumsum(dynamic[chunk.stream])))
+    size_at = _sizes_before(code, chunk)
     number = len(blocks)
     found: dict[int, Ints] = {}
     for k, block in enumerate(blocks):
@@ -353,10 +359,7 @@ def _further_steps(code: StaticCode, chunk: TraceChunk, blocks: list[X86Block], 
     return found
 
 
-def _filled(addresses: Any, absent: Any, before: int) -> Any:
-    """Give accesses that touched nothing the address of the access before them."""
-    positions = np.where(absent, -1, np.arange(len(addresses)))
-    latest = np.maximum.accumulate(positions)
-    filled = addresses[np.maximum(latest, 0)].copy()
-    filled[latest < 0] = np.uint64(before)
-    return filled
+def _sizes_before(code: StaticCode, chunk: TraceChunk) -> Ints:
+    """Return how many sizes are recorded before each executed block."""
+    found: Ints = np.concatenate(([0], np.cumsum(np.diff(code.block_dynamic_start)[chunk.stream], dtype=np.int64)))
+    return found

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.collectors.dag.ir_costs import Division, IrCosts, scaled_index, two_flags
+from perfkit.collectors.dag.vector_units import vector_units
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS, UNITS, WIDE_DIVISIONS
 from perfkit.dag.program import (
@@ -33,6 +34,7 @@ from perfkit.dag.program import (
     OTHER,
     SQUARE_ROOT,
     STORE,
+    VECTOR,
 )
 from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import decode, form_name
@@ -130,8 +132,7 @@ class WholeReader:
 
         Divisions are left out, whose time depends on what is divided, and moves and idioms, which rename does alone.
 
-        A DAG has units by type of node, a core by instruction: on a Zen 5 conversions take the pipes of additions, and
-        any unit of integers here.
+        A DAG has units by type of node, a core by instruction: of some of them it takes any.
         """
         if self.tables is None:
             return 0.0
@@ -302,10 +303,16 @@ class WholeReader:
         code = INTEGER if code < 0 else code
         if code == INTEGER and (busy := self.divides(i)):
             return self.divided(i, busy, [left, right], block)
-        work = int(vector and code == INTEGER)
+        work, *further = self.units(i) if vector and code == INTEGER else [0]
         work = self.longer(i) if code == DIVIDE else work
         block.add(code, left, right, value, shape if code != BRANCH else (1, 8), work)
+        for more in further:
+            block.add(INTEGER, left, right, -1, shape, more)
         return value if code == BRANCH else self.delayed(value, i, code, block)
+
+    def units(self, i: int) -> list[int]:
+        """Return the units that integer work on vector registers takes, one for each of its operations."""
+        return [VECTOR] if self.tables is None else vector_units(self.tables, form_name(self.instructions[i]))
 
     def longer(self, i: int) -> int:
         """Return what an instruction keeps the divider longer than a division of doubles, in parts of that one's time.

@@ -4,7 +4,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -298,12 +298,25 @@ def shown(symbols: set[tuple[str, str]], files: dict[str, ElfFile | None]) -> di
         elf = opened(path, files)
         mine = [symbol for where, symbol in symbols if where == path]
         known = elf.demangled if elf is not None else {}
-        short = Counter(_short(text) for text in known.values())
+        text = "\n".join(known.values())
         for symbol in mine:
             whole = known.get(symbol, symbol)
             plain = _short(whole)
-            found[path, symbol] = plain if symbol not in known or short[plain] == 1 else whole
+            # Large libraries have a hundred thousand names: only those that hold this one may be shortened to it.
+            near = _lines_with(plain, text) if plain in whole else known.values()
+            is_mistaken = symbol in known and sum(_short(each) == plain for each in near) > 1
+            found[path, symbol] = whole if is_mistaken else plain
     return found
+
+
+def _lines_with(words: str, text: str) -> Iterator[str]:
+    """Yield the lines of a text that hold some words."""
+    at = text.find(words)
+    while at >= 0:
+        end = text.find("\n", at)
+        end = end if end >= 0 else len(text)
+        yield text[text.rfind("\n", 0, at) + 1 : end]
+        at = text.find(words, end)
 
 
 def _short(name: str) -> str:

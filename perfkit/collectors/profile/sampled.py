@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.elf import ElfFile, elf_as_it_is
 from perfkit.errors import FormatError
 
 
@@ -129,7 +129,7 @@ def opened(path: str, files: dict[str, ElfFile | None]) -> ElfFile | None:
     """Return a loaded file, None where it is none (memory, the kernel's page, a file that is gone)."""
     if path not in files:
         try:
-            files[path] = ElfFile(path) if path.startswith("/") else None
+            files[path] = elf_as_it_is(path) if path.startswith("/") else None
         except FormatError:
             files[path] = None
     return files[path]

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import marshal
 import mmap
 import os
 import re
@@ -354,7 +355,7 @@ class Child:
             if kind == b"L":
                 raise DataError(payload.decode())
             if kind == b"I":
-                self._prepare(json.loads(payload))
+                self._prepare(marshal.loads(payload))  # noqa: S302 - our own child's
             elif kind == b"A":
                 self.arrays = tuple(Placed(*each) for each in json.loads(payload))
             elif kind == b"F":

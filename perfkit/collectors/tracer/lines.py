@@ -14,14 +14,14 @@ import posixpath
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from perfkit.collectors.tracer.demangle import demangled, forms
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.errors import FormatError
 from perfkit.trace.standing import is_system
 from perfkit.trace.trace import Trace
@@ -30,6 +30,7 @@ Place = tuple[str, int]
 """A file's name and a line's number, from 1; ``("", 0)`` where they are unknown."""
 UNKNOWN: Place = ("", 0)
 _MOST_TEXT = 1 << 20  # characters of one source file kept with a trace
+_KEPT = 8  # files whose debug information is kept
 _TOO_LONG = "is too long to be kept"
 
 
@@ -143,32 +144,54 @@ def places_of(
     Into `inlined` goes, for code of a library that was inlined into a line of the user's, the library's function; into
     `compiled` the checksums of the source files, where the compiler wrote them.
     """
-    from elftools.elf.elffile import ELFFile
-
     wanted = sorted(set(addresses))
     found: dict[int, Place] = {}
-    with (_lines_apart(path) or path).open("rb") as file:
-        elf = ELFFile(file)
-        if not elf.has_dwarf_info():
-            return found
-        dwarf = elf.get_dwarf_info()
-        for unit in _units(dwarf, wanted):
-            left = [a for a in wanted if a not in found]
-            if not left:
-                break
-            one = _Unit(dwarf, unit)
-            new = one.places(left, {} if inlined is None else inlined)
-            found |= new
-            if new and compiled is not None:
-                for name, md5 in one.checksums().items():
-                    compiled.checksums.setdefault(name, set()).add(md5)
+    held = _tables(_lines_apart(path) or path)
+    if held is None:
+        return found
+    for unit in _units(held.dwarf, wanted):
+        left = [a for a in wanted if a not in found]
+        if not left:
+            break
+        one = held.units.setdefault(unit.cu_offset, _Unit(held.dwarf, unit))
+        new = one.places(left, {} if inlined is None else inlined)
+        found |= new
+        if new and compiled is not None:
+            for name, md5 in one.checksums().items():
+                compiled.checksums.setdefault(name, set()).add(md5)
     return found
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """What was read of a file's debug information."""
+
+    dwarf: Any
+    units: dict[int, "_Unit"]  # by their offsets
+
+
+def _tables(path: Path) -> _Tables | None:
+    """Return a file's debug information, kept while the file is as it was; None where it has none.
+
+    An answer asks for lines several times, and libc has thousands of units.
+    """
+    about = path.stat()
+    return _read_tables(path, about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size)
+
+
+@lru_cache(maxsize=_KEPT)
+def _read_tables(path: Path, *_state: int) -> _Tables | None:
+    from elftools.elf.elffile import ELFFile
+
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        return _Tables(elf.get_dwarf_info(), {}) if elf.has_dwarf_info() else None
 
 
 def _lines_apart(path: Path) -> Path | None:
     """Return the file that holds a stripped program's lines, if there is one."""
     try:
-        elf = ElfFile(path)
+        elf = elf_as_it_is(path)
     except FormatError:
         return None
     return elf.debug_file if elf.is_stripped else None
@@ -248,7 +271,7 @@ class _Unit:
         """Return the places of those addresses that are this unit's; note what was inlined from libraries."""
         if self._program is None:
             return {}
-        starts, rows = self._table()
+        starts, rows = self._table
         found: dict[int, Place] = {}
         for address in addresses:
             k = bisect.bisect_right(starts, address) - 1
@@ -257,6 +280,7 @@ class _Unit:
         # A library's unit holds no line of the user's, and Rust's are large.
         return found if self._of_library else found | self._callers(found, inlined)
 
+    @cached_property
     def _table(self) -> tuple[list[int], list[Any]]:
         """Return addresses in order and the place of each, up to the next one (None: no code of this unit)."""
         rows: list[tuple[int, int, Any]] = []

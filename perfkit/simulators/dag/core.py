@@ -28,7 +28,7 @@ _WHOLE = (
     "vector_load_ports", "vector_store_ports", "misprediction_penalty",
     "line_splits", "memory_renaming", "vector_rs", "vector_queue", "ways_L1", "set_fill",
     "set_fill_written", "set_fill_stored", "store_refill", "loop_turns",
-    "store_lines",
+    "store_lines", "store_data",
 )  # fmt: skip
 _FOLLOWS = ("throughput_F", "latency_F", "latency_forward", "latency_forward_FP")  # None: follows from other figures
 _LARGEST = 10_000  # lanes that fit the engine's counters
@@ -68,8 +68,8 @@ class DagCore:
     line
         Bytes of a cache line (chi), a power of two; 0 where every access names its level.
     load_ports, store_ports, agus, fp_ports, branch_ports
-        Loads, stores, both together, additions, multiplications and fused multiply-adds together, and branches that may
-        issue in a cycle (not in the paper's model).
+        Loads, stores, both together, additions, multiplications and fused multiply-adds together with integer work on
+        their units (conversions, vector registers), and branches that may issue in a cycle (not in the paper's model).
     prefetch_streams
         Streams of lines that a prefetcher follows at a time: from a stream's third line on a miss takes the latency of
         the level above (of L2 at most), and the bandwidth of its own (not in the paper's model).
@@ -116,6 +116,9 @@ class DagCore:
     store_lines
         Lines, those opened last, that further stores join; another line is opened in a cycle of its own. 0: stores are
         written as they come, as in the paper.
+    store_data
+        1: a store from an integer register takes a unit of integer work for its data, and holds an entry of `rs` until
+        these are there. 0: stores take units of memory only (the paper's, cores whose stores have ports for data).
     loop_turns
         Turns of a loop of one block that may be fetched in a cycle: its jump back ends what is fetched. 0 or infinite:
         no limit, as in the paper.
@@ -185,6 +188,7 @@ class DagCore:
     store_refill: float = 0
     loop_turns: float = 0
     store_lines: float = 0
+    store_data: float = 0
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 
+from perfkit.dag.program import WORD
 from perfkit.errors import UnavailableError, expect
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 
-_WORD = 8  # bandwidths are in doubles per cycle, as in the paper
 # Of the multiplication the AVX form: LLVM's models of Zen 3 and 4 give the older one the ports of additions, but both
 # together begin more than two per cycle (2.7 flops per cycle of Horner's rule, measured on a Zen 4).
 _OPERATIONS = {
     "A": "ADDSD_XMM_XMMM64", "M": "VEX_VMULSD_XMM_XMM_XMMM64", "D": "DIVSD_XMM_XMMM64", "I": "ADD_R64_RM64",
 }  # fmt: skip
 _FUSED = "VEX_VFMADD231SD_XMM_XMM_XMMM64"
+_VECTOR_WORK = "PADDD_XMM_XMMM128"  # any work on vector registers but additions and multiplications
 _LOAD, _STORE, _BRANCH = "MOV_R64_RM64/m", "MOV_RM64_R64/m", "JNE_REL8_64"
 _VECTOR_LOAD, _VECTOR_STORE = "MOVSD_XMM_XMMM64/m", "MOVSD_XMMM64_XMM/m"
 _STREAMS = 16  # that prefetchers follow at a time: Intel's and AMD's manuals name 16 to 32
@@ -50,6 +51,14 @@ _SUSTAINED = (
     "measured on a Zen 5 guest, 2026-11-28 (pk.Block): two, three, four operations in a row 3.8, 4.2, 4.4 per cycle, "
     "chains 3.8 to 5.3, loops 2.7 to 4.3; only single ones reach the table's six"
 )
+_INTEGER_SCHEDULER = (
+    "AMD, Software Optimization Guide for the AMD Zen5 Microarchitecture: 88 entries for integer work; those of memory "
+    "operations (56) and of vector stores (38) hold what takes no entry here"
+)
+_STORE_DATA = (
+    "measured on a Zen 5 guest, 2026-11-28: loops of 24 additions take 4.88 cycles, with four stores of integer "
+    "registers 5.5 to 5.9, of vector registers 4.88; a chain of additions with stores waits as one with an AND each"
+)
 _OWN: dict[str, Figures] = {
     "znver5": {
         "set_fill_written": (45.0, f"{_SETS}: loads and stores of lines a page apart, 46 per line, in two sets 52"),
@@ -57,9 +66,11 @@ _OWN: dict[str, Figures] = {
         "store_refill": (12.0, f"{_SETS}: stores alone, lines in four and in eight sets, 12.3 per line"),
         "store_lines": (8.0, f"{_HOST}: stores to 4 and 8 lines by turns take 0.51 cycles, to 16 to 64 lines 1.03"),
         "throughput_I": (4.0, _SUSTAINED),
+        "rs": (88.0, _INTEGER_SCHEDULER),
+        "store_data": (1.0, _STORE_DATA),
     }
 }
-_SLOWER = ("throughput_I",)  # than its table says
+_SMALLER = ("throughput_I", "rs")  # than its table and file say
 
 
 def read_core(core: Microarchitecture) -> Figures:
@@ -73,7 +84,7 @@ def read_core(core: Microarchitecture) -> Figures:
         )
     found = {**_resources(core), **_caches(core), **_instructions(core), **_beyond_the_paper(core)}
     own = _OWN.get(core.llvm_cpu, {})
-    return found | {name: figure for name, figure in own.items() if name in _SLOWER or not found[name][0]}
+    return found | {name: figure for name, figure in own.items() if name in _SMALLER or not found[name][0]}
 
 
 def _resources(core: Microarchitecture) -> Figures:
@@ -87,7 +98,7 @@ def _resources(core: Microarchitecture) -> Figures:
     for name, resource in _RESOURCES.items():
         if resource in core.resources:
             figure = core.resource(resource)
-            value = figure.value / _WORD if name.startswith("throughput") else round(figure.value)
+            value = figure.value / WORD if name.startswith("throughput") else round(figure.value)
             found[name] = (value, _words(core, figure.source, figure.note))
     if own := found.get("vector_rs"):
         both, source = found["rs"]
@@ -165,13 +176,15 @@ def _ports(core: Microarchitecture, tables: InstructionTables) -> Figures:
 
 
 def _shared_ports(core: Microarchitecture, forms: dict[str, InstructionForm]) -> Figures:
-    """Return how many additions and multiplications may begin in a cycle, where they share ports."""
+    """Return how many additions and multiplications may begin in a cycle, where they or vector work share ports."""
     groups = [_narrowest(core, forms[kind]) for kind in "AM"]
     units = {unit for group in groups for unit in core.resource(group).units}
     begun = sum(1 / forms[kind].inverse_throughput(core) for kind in "AM")
-    shared = len(units) < begun
     source = f"ports of {groups[0]} and {groups[1]} in the {forms['A'].source} table"
-    return {"fp_ports": (float(len(units)), source) if shared else (0.0, f"no limit of its own: {source}")}
+    vector = core.resource(_narrowest(core, InstructionTables.load(core).form(_VECTOR_WORK))).units
+    if len(units) < begun or units >= set(vector):
+        return {"fp_ports": (float(len(units)), source)}
+    return {"fp_ports": (0.0, f"no limit of its own: {source}")}
 
 
 def _forwarding(core: Microarchitecture) -> float:
@@ -196,6 +209,7 @@ def _beyond_the_paper(core: Microarchitecture) -> Figures:
         "ways_L1": (0.0, core.sources["erm"]) if paper else _ways(core),
         "set_fill_written": _feature(core, "L1_set_fill_written"),
         "store_lines": _feature(core, "store_pairing"),
+        "store_data": _feature(core, "store_data"),
         "line_splits": _feature(core, "line_split_penalty"),
         # Cores that rename only loads with the same address expression are taken to forward: a DAG has no expressions.
         "memory_renaming": (

@@ -113,6 +113,7 @@ from perfkit.simulators.dag.layout import (
     SHAPE_BITS,
     SIZE,
     SKIP,
+    SKIP_BITS,
     SLOTS,
     SPLITS,
     STALL_LB,
@@ -201,12 +202,12 @@ def _free_cycle(rings: Any, mask: Any, full: Any, column: Any, at: Any) -> Any:
         i = at & mask
         if rows[_U(i << ROW_BITS)] & full == 0:
             return at
-        s = _U((i << WIDE_BITS) + column)
+        s = _U((i << SKIP_BITS) + column)
         step: Any = max(np.int64(rings.skip[s]), 1)
         # Shorten the chain of full cycles for those who come after.
         j = (at + step) & mask
         if rows[_U(j << ROW_BITS)] & full:
-            step += max(np.int64(rings.skip[_U((j << WIDE_BITS) + column)]), 1)
+            step += max(np.int64(rings.skip[_U((j << SKIP_BITS) + column)]), 1)
             rings.skip[s] = step
             rows[_U(i << ROW_BITS)] |= DIRTY
         at += step
@@ -421,7 +422,8 @@ def _clean(cycle: Any, mask: Any, idle: Any, rings: Any) -> None:
     if rarely(rings.rows[i] & DIRTY != 0):
         for column in range(1 << WIDE_BITS):
             rings.wide[_U(((cycle & mask) << WIDE_BITS) + column)] = 0
-            rings.skip[_U(((cycle & mask) << WIDE_BITS) + column)] = 0
+        for column in range(1 << SKIP_BITS):
+            rings.skip[_U(((cycle & mask) << SKIP_BITS) + column)] = 0
     rings.rows[i] = idle
 
 
@@ -999,9 +1001,11 @@ def run(
                 else:
                     sb_now, taken_b = _entry(rows, mask, LEAVE + 1, 0, taken_b, max(sb_now, fetch), limits.sb_size)
                     entry = sb_now
+                data = not paper and not load and table[unit + _U(VECTOR)] != 0
                 if rarely(entry > fetch):
-                    rows[_row(entry, mask) + _U(LEAVE)] += limits.rs_one
-                    taken_a += limits.rs_one
+                    if not data:
+                        rows[_row(entry, mask) + _U(LEAVE)] += limits.rs_one
+                        taken_a += limits.rs_one
                     issue, ahead = max(issue, entry), max(ahead, entry)
                 if rarely(level > 0):
                     lfb_now, taken_b = _entry(
@@ -1070,6 +1074,9 @@ def run(
                     if rarely(written > issue):
                         done = max(done, written + parameters[BLOCKS])
                 taken_a, taken_b, taken_c = taken
+                if data and issue > fetch:
+                    rows[row + _U(LEAVE)] += limits.rs_one
+                    taken_a += limits.rs_one
                 if load:
                     last_load = issue
                     taken_a = _hold_entry(rows, mask, LEAVE, limits.lb_one, taken_a, entries[0], done)

@@ -203,7 +203,7 @@ class Roofs(Summarised):
         head = (
             f"{s.name} on {s.core.name} (simulated): {s.performance:.3g} {s.unit}/cycle at {s.intensity:.3g} "
             f"{s.unit}/byte, {s.work:,} {s.work_unit} in {s.cycles:,} cycles." + _seen(s) + doubted(s)
-        )
+        ) + "".join(f"\nNote: {remark}." for remark in s.remarks)
         if not self.hits:
             roof = self.roofs[0]
             return (

@@ -19,6 +19,7 @@ N_TYPES, PAPER_TYPES = len(TYPES), 7
 FIRST_LEVEL, FUSED_TYPE, INTEGER_TYPE = 3, 7, 8
 LOAD_PORT, STORE_PORT, AGU, FP_PORT, BRANCH_PORT, VECTOR_LOAD_PORT, COLUMNS = range(9, 16)
 NO_PORT = COLUMNS
+VECTOR_WORK = COLUMNS  # beside the types: what `Tally.nodes` counts as integer work that took floating-point units
 DIVIDER = COLUMNS  # the column of `Rings.wide` that says when the integer divider is taken; rows have no bits for it
 OWED_DIVIDER = N_TYPES  # its place in `Units.owed`
 STALL_RS, STALL_ROB, STALL_LB, STALL_SB, STALL_LFB = 1, 2, 4, 8, 16
@@ -28,7 +29,7 @@ STALL_RS, STALL_ROB, STALL_LB, STALL_SB, STALL_LFB = 1, 2, 4, 8, 16
 # LEAVE, LEAVE + 1: how many entries of RS and LB, of SB and LFB are given back (32 bits each). ISSUED: types, and from
 # bit LASTING on those that take their type's latency (others came early: a prefetcher fetched their line); from bit
 # HIGH on, how many entries of the vector scheduler are given back.
-ROW_BITS, WIDE_BITS = 2, 4  # columns of a cycle in the rings, as powers of two
+ROW_BITS, WIDE_BITS, SKIP_BITS = 2, 4, 5  # columns of a cycle in the rings, as powers of two
 BUSY, LEAVE, ISSUED = 0, 1, 3
 FIELD, FULL, NARROW = 4, 8, 8  # bits of a counter, its highest bit, lanes it can count
 LASTING = 16
@@ -48,9 +49,10 @@ CODE, READS, READS_TOO, INTO, UNIT, COUNT, LEVEL, SIZE = range(8)
 # Frames lie two slots apart: what is never ready later than at once, and what nobody reads.
 AT_ONCE, NOBODY, BETWEEN = -1, -2, 2
 # Columns of a unit, by type and kind (accesses: bit 0 says store, bit 1 vector; integer work: bit 0 says branch, bit 1
-# vector; four rows per type): the bits of a row that say "full" to such a node, what it adds to the row, latency, its
+# vector, both say one of floating-point units; bit 1 of additions and multiplications says integer work on their
+# units; four rows per type): the bits of a row that say "full" to such a node, what it adds to the row, latency, its
 # type's bits, whether any of its units is wide, the port that it takes beside its type's unit (NO_PORT: none), its
-# column of `Rings.skip`, an entry of the vector scheduler (or 0).
+# column of `Rings.skip`, an entry of the vector scheduler (or 0; of a store: whether its data hold one of the RS).
 UNIT_BITS, KIND_BITS = 3, 2
 A_STORE, A_BRANCH, A_VECTOR = 1, 1, 2
 WHEN_FULL, ADD, TAKES, BIT, WIDE, PORT, SKIP, VECTOR = range(8)
@@ -126,7 +128,7 @@ class Units(NamedTuple):
 
 
 class Rings(NamedTuple):
-    """The cycles from fetch on, in rings: rows of four words (see above), and for contended cycles 16 columns each.
+    """The cycles from fetch on, in rings: rows of four words (see above), and for contended cycles 16 and 32 columns.
 
     Those are lanes in use of each wide unit, and how many cycles on a node of a type need not look for a free one.
     """

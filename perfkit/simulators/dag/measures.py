@@ -10,13 +10,14 @@ import json
 import math
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from perfkit.dag.program import WORD
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, expect, of_extra
 from perfkit.files import existing, reading, replaced
 from perfkit.results import Kind, Summarised, answering, draw
@@ -57,8 +58,12 @@ class Schedule(Summarised):
         Of each cycle the stalling buffers, where recorded.
     doubts
         Why the cycles may be far off, a sentence each (`perfkit.dag.doubts`).
+    remarks
+        What other runs would take, where that is notably longer.
     instructions, covered
         Executed instructions, and how many of them are nodes of the DAG; 0 where they were not counted.
+    on_pipes
+        How many nodes of integer work took floating-point units (conversions, work on vector registers).
 
     Examples
     --------
@@ -81,7 +86,9 @@ class Schedule(Summarised):
     stall_mask: npt.NDArray[np.uint8] | None = None
     instructions: int = 0
     covered: int = 0
+    on_pipes: int = 0
     doubts: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.nodes.sum():
@@ -275,12 +282,16 @@ class Schedule(Summarised):
         if kind == "comp":
             return self._peak_of_computation()
         throughput = self.core.throughput(kind) * (2 if kind == "F" else 1)
+        if kind == "I" and self.on_pipes:  # two kinds of units, each busy with its share
+            done = self.n_nodes("I")
+            least = max((done - self.on_pipes) / throughput, self.on_pipes / (self.core.fp_ports or math.inf))
+            throughput = done / least if least else math.inf
         present = self.shapes[self._rows(kind).sum(axis=0) > 0, 0]
         if kind in FLOPS or kind in ("L1", "I"):
             return throughput * (float(self.shapes[self.nodes.sum(axis=0) > 0, 0].max()) if len(present) else 1.0)
         below = self.settings.get("below_l1")
         if (self.core.whole_lines if below is None else below == "line") and self.n_nodes(kind):
-            whole = self.core.line / (self.bytes(kind) / self.elements(kind))
+            whole = self.core.line / WORD
             return throughput / whole * self.elements(kind) / self.n_nodes(kind)
         return throughput
 
@@ -394,7 +405,7 @@ class Schedule(Summarised):
         core = {name: getattr(self.core, name) for name in ("name", *parameter_names())}
         about = json.dumps(
             {"format": _FORMAT, "name": self.name, "core": core, "settings": dict(self.settings)}
-            | {"instructions": self.instructions, "covered": self.covered, "doubts": self.doubts},
+            | {name: getattr(self, name) for name in ("instructions", "covered", "on_pipes", "doubts", "remarks")},
         )
         arrays = {name: getattr(self, name) for name in ("states", "counts", "nodes", "shapes", *_OPTIONAL)}
         kept = {name: array for name, array in arrays.items() if array is not None}
@@ -413,10 +424,12 @@ class Schedule(Summarised):
             arrays = {name: _numbers(saved[name]) for name in ("states", "counts", "nodes", "shapes")}
             optional = {name: _numbers(saved[name]) for name in _OPTIONAL if name in saved}
             counted = {name: about[name] for name in ("instructions", "covered")}
+            counted["on_pipes"] = about.get("on_pipes", 0)
             doubts = tuple(str(doubt) for doubt in about.get("doubts", ()))  # files before there were any have none
+            remarks = tuple(str(remark) for remark in about.get("remarks", ()))
             core = DagCore(**about["core"])
             found = cls(about["name"], core, about["settings"], **arrays, **optional, **counted, doubts=doubts)
-            return answering(found)
+            return answering(replace(found, remarks=remarks))
 
 
 def _numbers(array: Any) -> Any:

@@ -213,9 +213,11 @@ def candidates(schedule: Schedule, program: BlockProgram | None = None) -> dict[
         found[_ALL] = {name: value for changes in every for name, value in changes.items()}
     if schedule.n_nodes("D"):
         _add(found, "divider", {"throughput_D": core.throughput("D")})
-    if any(schedule.n_nodes(kind) for kind in "AMF"):
-        # A fused multiply-add takes a multiplier, too.
-        taken = [k for k in "AMF" if schedule.n_nodes(k) or (k == "M" and schedule.n_nodes("F"))]
+    pipes = schedule.on_pipes > 0
+    if pipes or any(schedule.n_nodes(kind) for kind in "AMF"):
+        # A fused multiply-add takes a multiplier, too; integer work on vector registers may take either.
+        others = {"A": pipes, "M": pipes or schedule.n_nodes("F") > 0, "F": False}
+        taken = [k for k in "AMF" if schedule.n_nodes(k) or others[k]]
         units = {f"throughput_{kind}": core.throughput(kind) for kind in taken}
         _add(found, "floating-point units", {**units, "fp_ports": core.fp_ports})
     if schedule.n_nodes("I"):
@@ -258,6 +260,10 @@ class _Delayed:
     @property
     def name(self) -> str:
         return self.source.name
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return dict(getattr(self.source, "facts", {}))
 
     @property
     def program(self) -> BlockProgram:

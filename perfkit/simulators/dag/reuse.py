@@ -180,7 +180,10 @@ def _link(order: Any, lines: Any, capacities: Any) -> None:
     """Link lines into the ring, the one used last first, and tell each its first cache: all of a line at once."""
     newer: Any = _END
     place = 1
+    last = order.shape[0] - 1
+    flat = lines.reshape(-1)
     for k in range(order.shape[0]):
+        prefetch(flat, _U(np.int64(order[min(k + AHEAD, last)]) << _COLUMNS))
         while place < LEVELS and capacities[place - 1] <= k:
             place += 1
         index: Any = order[k]

@@ -9,6 +9,7 @@ import numpy as np
 
 from perfkit.dag.program import (
     ADD,
+    ADDER,
     BRANCH,
     CALL,
     DIVIDE,
@@ -20,10 +21,14 @@ from perfkit.dag.program import (
     INTEGER,
     JOIN,
     LOAD,
+    MULTIPLIER,
     MULTIPLY,
     OTHER,
+    PIPE,
     REDIRECT,
     STORE,
+    VECTOR,
+    WORD,
     BlockProgram,
 )
 from perfkit.errors import SettingError
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 LONGEST_RING = 1 << 25
 _MOST_STREAMS = 1024  # an unlimited number of streams; each miss looks at all of them
 SET_FILL_ELSEWHERE = 10  # cycles, as on Zen 3 and 4, where a core's are not known: nothing waits, but it is told
+_CONTENDED: Any = ((layout.WIDE_BITS, np.uint16), (layout.SKIP_BITS, np.int32))  # columns of `Rings`, as powers of two
 _MOST_WAITING = 1 << 12  # stores in a store buffer that is modelled line by line
 
 
@@ -80,7 +86,7 @@ def units(settings: DagScheduler, program: BlockProgram, line: int) -> layout.Un
         # Beyond L1 bandwidth is per element: a vector takes several lanes, and more cycles when there are too few.
         moved = program.shapes[:, 0]
         if moves_lines(settings):
-            moved = np.maximum(1, line // program.shapes[:, 1])
+            moved = np.full(len(program.shapes), max(1, line // WORD))
         need[k] = np.minimum(moved, count[k])
         work[k] *= moved
     latency = np.array([core.latency(kind) for kind in TYPES], dtype=np.int64)
@@ -94,7 +100,7 @@ def units(settings: DagScheduler, program: BlockProgram, line: int) -> layout.Un
         work=_by_shape(work),
         parts=parts,
         owed=np.zeros(len(TYPES) + 1, dtype=np.int64),
-        table=_unit_table(limited, wide, latency, _pairs_of_lanes(core, count, wide)),
+        table=_unit_table(limited, wide, latency, _pairs_of_lanes(core, count, wide), core.store_data == 1),
         wide=np.append(wide, np.zeros(layout.NO_PORT + 1 - len(wide))).astype(np.uint8),
         latency=latency,
         countdown=layout.countdown(latency),
@@ -129,10 +135,13 @@ def _pairs_of_lanes(core: DagCore, count: Any, wide: Any) -> bool:
     return core.vector_store_ports == 1 and count[port] == 2 and not wide[port]
 
 
-def _unit_table(limited: Any, wide: Any, latency: Any, pairs: bool) -> Any:
+def _unit_table(limited: Any, wide: Any, latency: Any, pairs: bool, data: bool) -> Any:
     rows = np.zeros((len(TYPES), 1 << layout.KIND_BITS, 1 << layout.UNIT_BITS), dtype=np.int64)
     for k, other in _ROWS:
         asked = _asked(k, other, wide)
+        moves = data and _is_memory(k) and other == layout.A_STORE  # from an integer register
+        if moves and k == layout.FIRST_LEVEL and not wide[layout.INTEGER_TYPE]:  # beyond L1 a row cannot tell, as below
+            asked.append(layout.INTEGER_TYPE)
         full = sum(layout.FULL << layout.FIELD * c for c in asked if limited[c])
         add = sum(1 << layout.FIELD * c for c in asked if limited[c] and not wide[c])
         if other & layout.A_VECTOR and _is_memory(k):
@@ -144,12 +153,13 @@ def _unit_table(limited: Any, wide: Any, latency: Any, pairs: bool) -> Any:
             elif not other & layout.A_STORE and limited[layout.VECTOR_LOAD_PORT]:
                 add += 1 << layout.FIELD * layout.VECTOR_LOAD_PORT
                 full |= int(strict) * layout.FULL << layout.FIELD * layout.VECTOR_LOAD_PORT
-        bits = 1 << k | 1 << k + layout.LASTING
+        counts = layout.INTEGER_TYPE if (k, other) in _ON_PIPES else k
+        bits = 1 << counts | 1 << counts + layout.LASTING
         port = next((c for c in asked if c >= len(TYPES) and c != layout.AGU), layout.NO_PORT)
         slow = any(wide[c] for c in asked)
-        vector = TYPES[k] in "AMDF" or (k == layout.INTEGER_TYPE and bool(other & layout.A_VECTOR))
+        vector = moves or TYPES[k] in "AMDF" or (k == layout.INTEGER_TYPE and bool(other & layout.A_VECTOR))
         held = int(vector) << layout.HIGH
-        rows[k, other] = full, add, latency[k], bits, slow, port, _skip(k, other), held
+        rows[k, other] = full, add, latency[counts], bits, slow, port, _skip(k, other), held
     return rows.ravel()
 
 
@@ -157,6 +167,8 @@ def _asked(k: int, other: int, wide: Any) -> list[int]:
     """Return the columns that a node of a type and kind takes a lane of, those of vectors apart."""
     if _is_memory(k):
         return [k, layout.LOAD_PORT + (other & layout.A_STORE), layout.AGU]
+    if (k, other) == _ANY_PIPE:
+        return [layout.FP_PORT]
     if k == layout.INTEGER_TYPE:
         return [k, layout.BRANCH_PORT] if other & layout.A_BRANCH else [k]
     asked = [k] if TYPES[k] == "D" else [k, layout.FP_PORT]
@@ -170,6 +182,8 @@ def _is_memory(k: int) -> bool:
 
 def _skip(k: int, other: int) -> int:
     """Return a row's column of `Rings.skip`: vectors beyond L1 look for the same cycles as other accesses."""
+    if (k, other) == _ANY_PIPE:
+        return len(_ARITHMETIC) + 2 * len(MEMORY) + 2
     if not _is_memory(k):
         return _ARITHMETIC.index((k, other & layout.A_BRANCH))
     if k == layout.FIRST_LEVEL and other & layout.A_VECTOR:
@@ -179,8 +193,17 @@ def _skip(k: int, other: int) -> int:
 
 # Rows of the table that are not memory's, and look for different cycles. All rows.
 _ARITHMETIC = [*((TYPES.index(kind), 0) for kind in "AMDFI"), (layout.INTEGER_TYPE, 1)]
+# Rows of integer work on floating-point units: any of them, those of additions, those of multiplications.
+_ANY_PIPE = (layout.INTEGER_TYPE, layout.A_VECTOR | layout.A_BRANCH)
+_PIPES = {
+    PIPE: _ANY_PIPE,
+    ADDER: (TYPES.index("A"), layout.A_VECTOR),
+    MULTIPLIER: (TYPES.index("M"), layout.A_VECTOR),
+}
+_ON_PIPES = frozenset(_PIPES.values())
 _ROWS = [
     *_ARITHMETIC,
+    *_PIPES.values(),
     (layout.INTEGER_TYPE, layout.A_VECTOR),
     *((layout.FIRST_LEVEL + k, other) for k in range(len(MEMORY)) for other in range(4)),
 ]
@@ -188,17 +211,21 @@ _ROWS = [
 _KINDS = {ADD: "A", MULTIPLY: "M", DIVIDE: "D", FUSED: "F", INTEGER: "I", BRANCH: "I"}
 
 
-def operations(program: BlockProgram, word_bits: int) -> Any:
+def operations(program: BlockProgram, word_bits: int, units: layout.Units) -> Any:
     """Return the table of operations as the engine takes it (see its columns)."""
     code = program.op.astype(np.int64)
     kind = np.zeros(len(code), dtype=np.int64)
+    takes = _vector_units(program, units)
     arithmetic, store = np.isin(code, list(_KINDS)), code == STORE
     for operation, name in _KINDS.items():
         kind[code == operation] = TYPES.index(name)
     # Accesses say in their delay that they are of integer registers, integer work that it is of vector registers.
     access = store + layout.A_VECTOR * (program.delay == 0)
-    work = (code == BRANCH) + layout.A_VECTOR * ((code == INTEGER) & (program.delay > 0))
-    unit = np.where(arithmetic, (kind << layout.KIND_BITS) + work, access) << layout.UNIT_BITS
+    row = (kind << layout.KIND_BITS) + (code == BRANCH) + layout.A_VECTOR * (takes > 0)
+    for pipe, (of, other) in _PIPES.items():
+        row[takes == pipe] = (of << layout.KIND_BITS) + other
+        kind[takes == pipe] = layout.VECTOR_WORK
+    unit = np.where(arithmetic, row, access) << layout.UNIT_BITS
     count = (program.shape.astype(np.int64) << layout.SHAPE_BITS) + np.where(arithmetic, kind, 0)
     words = np.maximum(program.shapes.prod(axis=1) >> word_bits, 1)[program.shape]
     code[code == HOLD] = FORWARD  # from nowhere to nobody
@@ -212,6 +239,16 @@ def operations(program: BlockProgram, word_bits: int) -> Any:
     level = np.where((program.op == LOAD) & (program.level < 0) & (program.delay > 0), kind, program.level)
     columns = code, program.left, program.right, into, unit, count, level, size
     return np.stack([np.asarray(c, dtype=np.int64) for c in columns], axis=1).ravel()
+
+
+def _vector_units(program: BlockProgram, units: layout.Units) -> Any:
+    """Return the units of each operation's integer work (`BlockProgram.delay`): `VECTOR` where rows count none."""
+    takes = np.where(program.op == INTEGER, program.delay, 0)
+    for pipe, (of, _) in _PIPES.items():
+        column = layout.FP_PORT if pipe == PIPE else of
+        if units.wide[column] or units.lanes[column] >= UNLIMITED:
+            takes[takes == pipe] = VECTOR
+    return takes
 
 
 def types_used(program: BlockProgram) -> int:
@@ -356,8 +393,8 @@ def new_rings(size: int, idle: int) -> layout.Rings:
         )
     rows = np.zeros((size, 1 << layout.ROW_BITS), dtype=np.int64)
     rows[:, 0] = idle
-    columns = size << layout.WIDE_BITS
-    return layout.Rings(rows.ravel(), np.zeros(columns, dtype=np.uint16), np.zeros(columns, dtype=np.int32))
+    wide, skip = (np.zeros(size << bits, dtype=kind) for bits, kind in _CONTENDED)
+    return layout.Rings(rows.ravel(), wide, skip)
 
 
 def larger_rings(rings: layout.Rings, fetch: int, idle: int) -> layout.Rings:

@@ -15,11 +15,13 @@ only read and then written by one, locks, and the threads' own waiting loops.
 """
 
 import zipfile
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -379,20 +381,23 @@ def _run(gus: Gus, trace: Trace, pieces: NDArray[np.int64], transfers: "_Transfe
     memory = gus.memory(trace, program)
     arrays, cost, now, lines = timing.begin(program, (gus.core,))
     spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
-    cut = pieces if transfers is None else transfers.cut(trace, pieces)
     ends = []
-    for chunk in _chunks(trace, cut):
+    behind = np.concatenate(([0], np.cumsum(np.diff(trace.code.block_operand_start)[trace.stream])))
+    for chunk, (_, first, end) in zip(_chunks(trace, pieces), pieces.tolist(), strict=True):
         window = memory.window(chunk)
         lines = timing.room(lines, memory.page_count)
-        if transfers is not None:
-            transfers.charge(window, chunk.first_access, memory, now, lines)
-        simulate(window, arrays, cost, now, lines, spent, None)
+        if transfers is None:
+            simulate(window, arrays, cost, now, lines, spent, None)
+        else:
+            for part, at in transfers.cut(window, behind[first : end + 1]):
+                transfers.charge(part, at, memory, now, lines)
+                simulate(part, arrays, cost, now, lines, spent, None)
         ends.append(int(now.now[2]))
     result = GusResult(
         settings=gus, trace=trace, program=program, ticks=int(now.now[2]), spent=spent, served=memory.counts(),
         branches=memory.branches,
     )  # fmt: skip
-    return _Run(result, np.array(ends)[np.searchsorted(cut[:, 2], pieces[:, 2])])
+    return _Run(result, np.array(ends))
 
 
 @dataclass(frozen=True)
@@ -406,27 +411,48 @@ class _Transfers:
     cycles: float
     level: int
 
-    def cut(self, trace: Trace, pieces: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the pieces, cut at the blocks of these accesses, too."""
-        behind = np.cumsum(np.diff(trace.code.block_operand_start)[trace.stream])
-        blocks = np.searchsorted(behind, self.positions, side="right")
-        begins = np.unique(np.concatenate([pieces[:, 1], blocks]))
-        phases = pieces[np.searchsorted(pieces[:, 1], begins, side="right") - 1, 0]
-        return np.stack([phases, begins, np.append(begins[1:], pieces[-1, 2])], axis=1)
+    @cached_property
+    def _listed(self) -> list[int]:
+        return cast("list[int]", self.positions.tolist())
+
+    def cut(self, window: Window, behind: NDArray[np.int64]) -> Iterator[tuple[Window, int]]:
+        """Yield a window's parts, cut at the blocks of these accesses, each with the number of its first access.
+
+        Parameters
+        ----------
+        window : Window
+            Some blocks of the thread.
+        behind : (blocks + 1,) int
+            How many accesses of the thread come before each of the blocks, and before the one behind them.
+        """
+        low, high = np.searchsorted(self.positions, behind[[0, -1]])
+        at = np.searchsorted(behind, self.positions[low:high], side="right") - 1
+        begins = np.unique(np.concatenate([[0, len(window.stream)], at]))
+        accesses = behind[begins].tolist()
+        stream, control, granule, code, size = window
+        base = accesses[0]
+        for (first, end), (a, z) in zip(pairwise(begins.tolist()), pairwise(accesses), strict=True):
+            held = slice(a - base, z - base)
+            yield Window(stream[first:end], control[first:end], granule[held], code[held], size[held]), a
 
     def charge(
         self, window: Window, first: int, memory: MemoryPass, now: timing.State, lines: timing.LineArrivals
     ) -> None:
-        """Let the lines arrive late of those accesses at a window's start that a nearer level would have served."""
-        low, high = np.searchsorted(self.positions, [first, first + len(window.code)])
-        at = self.positions[low:high] - first
-        at = at[(window.granule[at] >= 0) & ((window.code[at] & LEVEL) < self.level)]
-        memory.served[:4] -= np.bincount(window.code[at] & LEVEL, minlength=4)
-        memory.served[self.level] += len(at)
-        # The line leaves with what this thread has stored: the value is not known before it is back.
-        codes = window.code[at]
-        window.code[at] &= ~np.uint32(LEVEL | RENAMED)
-        for code, line in zip(codes.tolist(), (window.granule[at] >> lines.shift).tolist(), strict=True):
+        """Let the lines arrive late of those accesses at a window's start that a nearer level would have served.
+
+        One at a time: there is a window for nearly each of them, and calls of numpy's cost more than these few.
+        """
+        low = bisect_left(self._listed, first)
+        for position in self._listed[low : bisect_left(self._listed, first + len(window.code), low)]:
+            at = position - first
+            code, granule = int(window.code[at]), int(window.granule[at])
+            if granule < 0 or (code & LEVEL) >= self.level:
+                continue
+            memory.served[code & LEVEL] -= 1
+            memory.served[self.level] += 1
+            # The line leaves with what this thread has stored: the value is not known before it is back.
+            window.code[at] = code & ~(LEVEL | RENAMED)
+            code, line = int(window.code[at]), granule >> lines.shift
             gone = int(now.now[0])
             if code & (FORWARDED | BLOCKED):
                 store = (int(now.counts[3]) - 1 - (code >> DISTANCE_SHIFT)) & (len(now.data) - 1)

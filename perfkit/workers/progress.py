@@ -63,3 +63,26 @@ def stages(first: str = "") -> Iterator[Callable[[str], None]]:
         if state["what"]:
             sys.stderr.write("\r\x1b[K" if terminal else "\n")
             sys.stderr.flush()
+
+
+@contextmanager
+def signs(say: Callable[[str], None] | bool | None, first: str = "") -> Iterator[Callable[[str], None]]:
+    """Yield what is called with each stage of something that takes seconds.
+
+    Parameters
+    ----------
+    say : callable or bool, optional
+        What the caller asks for: a function of its own; True for `stages`; False for nothing. By default `stages` in a
+        plain script, and nothing where the error output is somebody else's: a notebook's, or a test's that keeps it.
+    first : str
+        As in `stages`.
+    """
+    if say is None:
+        say = sys.stderr is not None and sys.stderr is sys.__stderr__
+    if callable(say):
+        yield say
+    elif say:
+        with stages(first) as told:
+            yield told
+    else:
+        yield lambda _: None
