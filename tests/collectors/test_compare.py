@@ -802,3 +802,19 @@ def test_a_kernel_whose_calls_differ_is_not_told_to_share_something():
     assert "Do not rely on this" not in dataclasses.replace(found, before=(1.4, 1.0)).summary()
     assert "Do not rely on this" in dataclasses.replace(differing((0.0, 0.0), 12, 1), before=(1.4, 1.0)).summary()
     assert "Do not rely on this" in dataclasses.replace(found, before=(2.5, 1.0)).summary()
+
+
+def test_rare_rounds_and_states_of_processes_are_told():
+    """One round in a hundred takes 20 times as long: 20 % of the mean; processes of two kinds; and neither."""
+    kinds = np.where(np.arange(30) % 3 == 0, 2000.0, 1000.0)
+    plain = comparison([1.0] * 30)
+    rare = np.where(np.arange(30) % 3 == 0, 1600.0, 1000.0)
+    means = plain.table.assign(mean_a=rare, mean_b=rare)
+    told = dataclasses.replace(plain, table=means).summary()
+    assert "they add 16% to the mean of old and 16% to that of new" in told  # three of the ten are left out
+    few = np.where(np.arange(30) < 3, 9000.0, 1005.0)
+    worst = means.assign(mean_a=few, mean_b=few)
+    assert "Rare rounds" not in dataclasses.replace(plain, table=worst).summary()
+    states = dataclasses.replace(plain, table=plain.table.assign(cycles_a=kinds, cycles_b=kinds)).summary()
+    assert "Both take up to 2.0 times as long in some processes" in states
+    assert "Both take" not in plain.summary()

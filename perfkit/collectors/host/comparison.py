@@ -23,6 +23,8 @@ _SHARED = 0.1  # logarithm of the change of a kernel's time that the other one b
 _FAR = 4.0  # standard deviations from no effect at which few processes that agree are enough
 _SURE_OF_MEANS, _TAIL = 5, 0.02  # processes, and what else the mean has to say, from which that is said
 _DIFFER = 1.1  # how many times as long nine tenths of the rounds take as one tenth, from which its calls differ
+_RARE = 0.03  # of a mean that rare rounds add, from which that is told
+_STATES = 1.25  # how many times as long some processes take as others, from which a kernel has several states
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
 
 
@@ -264,6 +266,14 @@ class KernelComparison(Tabled):
             lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
         if self._of_means is not None:
             lines.append(self._told_means(*self._of_means))
+        elif max(self._added_by_rare) > _RARE:
+            lines.append(self._told_rare(*self._added_by_rare))
+        if not self._differing and min(self._states) > _STATES:
+            lines.append(
+                f"Both take up to {max(self._states):.1f} times as long in some processes as in others (branch "
+                "predictors, or where code and data lie): an effect of so many cycles is another share of each. Time "
+                "them in the program they are for."
+            )
         if self.spread > _SPREAD:
             slower = int((self.table["ratio"] > 1).sum())
             why = "it depends on where code and data lie in memory, or something disturbed some of them"
@@ -309,6 +319,28 @@ class KernelComparison(Tabled):
             return 1.0, 1.0
         a, b = (float((self.table[f"high_{name}"] / self.table[f"low_{name}"]).median()) for name in "ab")
         return a, b
+
+    @property
+    def _added_by_rare(self) -> tuple[float, float]:
+        """What rounds longer than the middle one add to the means of a and of b, without the worst processes."""
+        if "mean_a" not in self.table or self.disturbed:
+            return 0.0, 0.0
+        counts = len(self.table) - (len(self.table) + 9) // 10
+        more = [np.sort(self.table[f"mean_{k}"] / self.table[f"cycles_{k}"] - 1)[:counts] for k in "ab"]
+        return float(more[0].mean()), float(more[1].mean())
+
+    def _told_rare(self, of_a: float, of_b: float) -> str:
+        """Say what rare rounds add to the means."""
+        return (
+            f"Rare rounds take much longer, by rare calls or interrupts: they add {of_a:.0%} to the mean of "
+            f"{self.names[0]} and {of_b:.0%} to that of {self.names[1]}, which the effect above leaves out."
+        )
+
+    @property
+    def _states(self) -> tuple[float, float]:
+        """How many times as long a and b take in slow processes as in fast ones."""
+        low, high = self.table[["cycles_a", "cycles_b"]].quantile([0.05, 0.95]).to_numpy()
+        return float(high[0] / low[0]), float(high[1] / low[1])
 
     def _told_means(self, effect: float, low: float, high: float) -> str:
         """Say what the effect on the mean is, and why it is another than on the middle round."""

@@ -185,6 +185,7 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "bias": _nullable(asdict(got.bias)) if got.bias is not None else None,
         "lost": got.lost,
         "varies": got.varies,
+        "rare": got.rare,
         "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
     }  # fmt: skip
@@ -274,7 +275,9 @@ def _row(
         for end, moved in zip(ends, _moved(study, figures, below + lost * figures["cycles"], above), strict=True)
     ]
     more = median(float(timing[at].get("varies", 0.0)) for at in said.among)
-    varies = _VARIES.format(more) if more > _MUCH * study.policy.tolerance else ""
+    rare = median(float(timing[at].get("rare", 0.0)) for at in said.among)
+    varies = _RARE.format(rare) if rare > _ADDED else ""
+    varies = _VARIES.format(more) if more > _MUCH * study.policy.tolerance else varies
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
@@ -325,10 +328,15 @@ _INTERRUPTED = (
     "interrupts meet each of so long windows and count as their time: they, and short waits for the processor, took up "
     "to {:.2%}, by which the interval reaches further down"
 )
-_MUCH = 2.0  # tolerances by which the quiet windows take longer on average, from which it is said
+_MUCH = 1.5  # tolerances by which the quiet windows take longer on average, from which it is said
 _VARIES = (
     "its windows take {:.1%} longer on average than the figure, which is that of the fastest tenth: work that "
     "differs from one execution to the next has no one figure; make what decides it a dimension"
+)
+_ADDED = 0.1  # to the mean of the windows, from which it is said that rare ones add it
+_RARE = (
+    "rare windows take much longer, by rare executions or interrupts: they add {:.0%} to the mean, which the figure "
+    "leaves out"
 )
 _VAGUE = (
     "the figure is no longer than the interval that readings of the clock leave open (cycles_low, cycles_high), "

@@ -128,8 +128,9 @@ class Experiment:
         What the readings around what is timed leave open.
     lost : float
         The share of the time that interrupts took, where windows are so long that some meet each.
-    varies : float
-        By how much longer than the figure the quiet windows took on average, relative, in every run.
+    varies, rare : float
+        By how much longer than the figure the quiet windows took on average, relative: without the longest few, which
+        interrupts may have met, and with them.
     """
 
     steps: int
@@ -141,6 +142,7 @@ class Experiment:
     bias: Bias | None = None
     lost: float = 0.0
     varies: float = 0.0
+    rare: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -307,7 +309,7 @@ class MeasuringProcess:
         apart: float | None = math.nan
         grain: Grain | None = None
         bias: Bias | None = None
-        lost = varies = 0.0
+        lost = varies = rare = 0.0
         while True:
             line = self._line(deadline)
             if line is None:
@@ -328,14 +330,14 @@ class MeasuringProcess:
                     bias = Bias(*map(float, words[1:]))
                 elif words[0] == "lost" and steps and len(words) == 2:
                     lost = float(words[1])
-                elif words[0] == "varies" and steps and len(words) == 2:
-                    varies = float(words[1])
+                elif words[0] == "varies" and steps and len(words) == 3:
+                    varies, rare = map(float, words[1:])
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])
                     self.level = min(level, self.level) if self.level > 0 else level
                 elif words == ["end", request.variant] and len(runs) == request.repetitions:
                     _check(reports)
-                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain, bias, lost, varies)
+                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain, bias, lost, varies, rare)
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
                 elif words[0] == "error":

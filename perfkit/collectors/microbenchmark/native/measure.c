@@ -9,7 +9,8 @@
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
-              "varies share" (by how much longer than the figure the quiet windows took on average, in every run),
+              "varies share all" (by how much longer than the figure the quiet windows took on average, without the longest few
+              and with them),
               "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
               region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
@@ -358,29 +359,19 @@ static double cycles_of(const windows_of *all, double grain) {
     for (int i = from; i < to; i++) sum += sorted[i].cycles;
     return sum / (to - from);
 }
-/* By how much longer than the figure the quiet windows take on average, relative: of work that differs from one execution to
-   the next, of which the 10th percentile is the fast kind. What lies within the counter's steps is none. Of few windows those
-   of all runs count, without the longest tenth, which interrupts may have met; of fewer, the 10th percentile is the fastest or two. */
-#define FEW_WINDOWS 20
+/* By how much longer than the figure the quiet windows of all runs take on average, relative: of work that differs from one
+   execution to the next, of which the 10th percentile is the fast kind. What lies within the counter's steps is none. Without the
+   longest in thirty (of few windows, in ten), which interrupts may have met; and of all. */
 static windows_of all_runs;
-static double longer_than_tenth(const windows_of *quiet, double grain, int dropped) {
-    static double ticks[LARGEST];
-    double sum = 0;
-    for (int i = 0; i < quiet->n; i++) ticks[i] = quiet->tsc[i];
-    double low = about_tenth(ticks, quiet->n, grain); /* sorts them */
-    for (int i = 0; i < quiet->n - dropped; i++) sum += ticks[i];
-    double mean = sum / (quiet->n - dropped);
-    return low > 0 && mean - low > grain ? mean / low - 1 : 0;
+static void take_ticks(windows_of *all, const windows_of *run) {
+    for (int i = 0; i < run->n && all->n < LARGEST; i++) all->tsc[all->n++] = run->tsc[i];
 }
-static double varies(const windows_of *quiet, double grain, double before) {
-    for (int i = 0; i < quiet->n && all_runs.n < LARGEST; i++) all_runs.tsc[all_runs.n++] = quiet->tsc[i];
-    if (quiet->n < FEW_WINDOWS) return before;
-    double more = longer_than_tenth(quiet, grain, 0);
-    return before < 0 || more < before ? more : before; /* noise is not in all runs */
-}
-static double varies_in_all(double of_runs, double grain) {
-    if (of_runs >= 0) return of_runs;
-    return all_runs.n >= FEW_WINDOWS / 4 ? longer_than_tenth(&all_runs, grain, (all_runs.n + 9) / 10) : 0;
+static void answer_varies(windows_of *all, double grain) {
+    int n = all->n, kept = n - (n < 20 ? (n + 9) / 10 : (n + 29) / 30);
+    double sum = 0, most = 0, low = n < 5 ? 0 : about_tenth(all->tsc, n, grain); /* sorts them */
+    for (int i = 0; i < n; i++) sum += i < kept ? all->tsc[i] : 0, most += all->tsc[i];
+    double more = low > 0 && sum / kept - low > grain ? sum / kept / low - 1 : 0, rare = low > 0 && most / n - low > grain ? most / n / low - 1 : 0;
+    fprintf(answers, "varies %.6g %.6g\n", more, rare);
 }
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
@@ -572,13 +563,12 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     exact = 1;
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
-    double more = -1;
     lost_ns = watched_ns = 0;
     all_runs.n = 0;
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
         int tried = windows_of_run(&what, &pk, &one, &fault);
-        more = varies(&quiet, one.grain, more);
+        take_ticks(&all_runs, &quiet);
         double cycles = *fault ? 0 : answer(&any, &steady, &quiet, tried, &one);
         double added = program ? bias_of(PROGRAM).middle - ways[PROGRAM].beside[0] : 0; /* as if integers ended it, which takes least */
         if (program && !*fault && cycles + (added > 0 ? added : 0) < 2) fault = "the program's region takes less than 2 cycles, which no reading of the clock tells from "
@@ -586,7 +576,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
     }
     answer_bias(at, &one, pk.steps);
-    fprintf(answers, "varies %.6g\n", varies_in_all(more, one.grain));
+    answer_varies(&all_runs, one.grain);
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
