@@ -22,7 +22,7 @@ _TIMES = 9.0  # a change of which a factor says more than its percent
 _SHARED = 0.1  # logarithm of the change of a kernel's time that the other one brings, from which nothing is relied on
 _FAR = 4.0  # standard deviations from no effect at which few processes that agree are enough
 _SURE_OF_MEANS, _TAIL = 5, 0.02  # processes, and what else the mean has to say, from which that is said
-_DIFFER = 1.1  # how many times as long nine tenths of the rounds take as one tenth, from which its calls differ
+_DIFFER = 1.04  # how many times as long nine tenths of the rounds take as one tenth, from which its calls differ
 _RARE = 0.03  # of a mean that rare rounds add, from which that is told
 _STATES = 1.25  # how many times as long some processes take as others, from which a kernel has several states
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
@@ -345,8 +345,8 @@ class KernelComparison(Tabled):
     def _told_means(self, effect: float, low: float, high: float) -> str:
         """Say what the effect on the mean is, and why it is another than on the middle round."""
         ranges = [
-            f"{self.names[k]} takes {self.table[f'low_{name}'].median():,.0f} to "
-            f"{self.table[f'high_{name}'].median():,.0f} cycles (a tenth of its rounds less, a tenth more)"
+            f"{self.names[k]} takes {self.table[f'low_{name}'].median():,.1f} to "
+            f"{self.table[f'high_{name}'].median():,.1f} cycles (a tenth of its rounds less, a tenth more)"
             for k, name in enumerate("ab")
             if k in self._differing
         ]

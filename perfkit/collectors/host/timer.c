@@ -86,7 +86,7 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
                    const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void), long apart,
                    const unsigned char *labels, volatile unsigned char *turn_of, const uint32_t *control) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
-    uint64_t warm[7], taken[2] = {0, 0};
+    uint64_t warm[7], taken[2] = {0, 0}, least[2] = {LONG_WARM, LONG_WARM};
     uint32_t before = perfkit_control();
     for (int k = 0; k < 2; k++) {
         *turn_of = labels[k];
@@ -99,10 +99,12 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
             *turn_of = labels[k];
             perfkit_set_control(control[k]);
             if (r >= 0 && order[r] & 2) ticks_of(&clock, f[k], i[k], d[k], 1);
-            uint64_t trained = ticks_of(&clock, f[k], i[k], d[k], 1);
-            for (int w = 0; w < TRAINED && trained < LONG_WARM; w++) trained += ticks_of(&clock, f[k], i[k], d[k], calls[k]);
+            ticks_of(&clock, f[k], i[k], d[k], 1);
+            /* As many in each round: an end at a certain time would come behind long calls, and the sample with it. */
+            for (uint64_t w = 0; r >= 0 && w < TRAINED && (w + 1) * least[k] <= LONG_WARM; w++) ticks_of(&clock, f[k], i[k], d[k], calls[k]);
             (taken[k] > LONG_SAMPLE ? long_sample : sample)(&clock, f[k], i[k], d[k], calls[k], (int)apart, r < 0 ? warm : out[r][k]);
             taken[k] = (r < 0 ? warm : out[r][k])[3];
+            if (r < 0 && taken[k] < least[k]) least[k] = taken[k];
         }
     *turn_of = 0;
     perfkit_set_control(before);

@@ -368,7 +368,7 @@ static void take_ticks(windows_of *all, const windows_of *run) {
 }
 static void answer_varies(windows_of *all, double grain) {
     int n = all->n, kept = n - (n < 20 ? (n + 9) / 10 : (n + 29) / 30);
-    double sum = 0, most = 0, low = n < 5 ? 0 : about_tenth(all->tsc, n, grain); /* sorts them */
+    double sum = 0, most = 0, low = n < 10 ? 0 : about_tenth(all->tsc, n, grain); /* sorts them */
     for (int i = 0; i < n; i++) sum += i < kept ? all->tsc[i] : 0, most += all->tsc[i];
     double more = low > 0 && sum / kept - low > grain ? sum / kept / low - 1 : 0, rare = low > 0 && most / n - low > grain ? most / n / low - 1 : 0;
     fprintf(answers, "varies %.6g %.6g\n", more, rare);
