@@ -53,21 +53,29 @@ def _check_registers(kernel: "Kernel", values: Sequence[Sequence[Any]]) -> None:
     """Warn of argument registers that a kernel without debug information reads, and that nothing was passed in."""
     if kernel.isa != "x86-64":
         return
-    floats = sum(kind in ("double", "float") for kind, _ in values)
-    integers = len(values) - floats
-    reads, reads_floats = registers_read(elf_as_it_is(kernel.path), kernel.function)
+    given = [kind for kind, _ in values if kind in ("double", "float")]
+    integers = len(values) - len(given)
+    read = registers_read(elf_as_it_is(kernel.path), kernel.function)
     told = []
-    if reads > integers:
-        told.append(f"{reads} whole {_numbers(reads)} or pointers (found {integers})")
-    if reads_floats > floats:
+    if read.integers > integers:
+        told.append(f"{read.integers} whole {_numbers(read.integers)} or pointers (found {integers})")
+    if read.floats > len(given):
         told.append(
-            f"{reads_floats} floating-point {_numbers(reads_floats)} (found {floats}; 100 is a whole number, 100.0 is "
-            "a double)"
+            f"{read.floats} floating-point {_numbers(read.floats)} (found {len(given)}; 100 is a whole number, 100.0 "
+            "is a double)"
         )
+    for k, kind in enumerate(given):
+        single, double = k in read.singles, k in read.doubles
+        if single != double and single != (kind == "float"):
+            told.append(
+                f"a {'float' if single else 'double'} as floating-point number {k + 1} (found a {kind}; "
+                "in Python, numpy.float32(2) is a float)"
+            )
     if told:
         warnings.warn(
-            f"{kernel.function} has no debug information, and its code reads registers for {' and '.join(told)}: what "
-            "was not given is whatever lies there. Give all its arguments, or build it with -g to have them checked",
+            f"{kernel.function} of {kernel.name} has no debug information, and its code reads registers for "
+            f"{' and '.join(told)}: what was not given is whatever lies there. Give all its arguments, or build it "
+            "with -g to have them checked",
             PerfkitWarning,
             stacklevel=2,
         )

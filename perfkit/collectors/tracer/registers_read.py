@@ -1,5 +1,7 @@
 """Which argument registers a function's machine code reads: what it takes, where no debug information tells."""
 
+import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,19 +16,41 @@ FLOATS = tuple(f"ZMM{k}" for k in range(8))
 _MERGES = ("cvt", "sqrt", "rcp", "rsqrt", "round", "mov", "gather", "pgather")
 _ONES = ("pcmpeq", "pternlog")  # of whatever lies in any register
 
+# What tells 32 bits from 64. Copies and logic on bits are written either way, whatever lies in the register.
+_SINGLE = re.compile(r"v?(cvtt?[sp]s2.*|movd|\w*ss|(add|sub|mul|div|min|max|sqrt|unpckl|shuf)ps)")
+_DOUBLE = re.compile(r"v?(cvtt?[sp]d2.*|movq|movddup|\w*sd|(add|sub|mul|div|min|max|sqrt|unpckl|shuf)pd)")
 
-def registers_read(elf: ElfFile, name: str) -> tuple[int, int]:
-    """Return how many argument registers a function reads before it writes them: of integers, and of vectors.
+
+@dataclass(frozen=True)
+class RegistersRead:
+    """What a function reads of its argument registers before it writes them.
+
+    Parameters
+    ----------
+    integers, floats : int
+        Up to which register of each kind: with ``f(a, b)`` that reads only b, two.
+    singles, doubles : frozenset of int
+        The floating-point registers, from 0, that instructions of 32 and of 64 bits read; copies tell neither.
+    """
+
+    integers: int
+    floats: int
+    singles: frozenset[int]
+    doubles: frozenset[int]
+
+
+def registers_read(elf: ElfFile, name: str) -> RegistersRead:
+    """Return which argument registers a function reads before it writes them.
 
     On some way through its code from the beginning, as far as no call and no jump out of it: behind one, the registers
-    are not the caller's. So it reads these, and may take more. Up to the last of each kind: with ``f(a, b)`` that reads
-    only b, two.
+    are not the caller's. So it reads these, and may take more.
     """
     from iced_x86 import Decoder, FlowControl
 
     symbol = elf.function(name)
     code = {i.ip: i for i in Decoder(64, elf.code(symbol.address, symbol.size), ip=symbol.address)}
     read: set[str] = set()
+    widths: dict[str, set[str]] = {"single": set(), "double": set()}
     todo: list[tuple[int, frozenset[str]]] = [(symbol.address, frozenset())]
     seen: dict[int, frozenset[str]] = {}
     while todo:
@@ -38,25 +62,39 @@ def registers_read(elf: ElfFile, name: str) -> tuple[int, int]:
         seen[at] = written if known is None else known & written
         reads, writes = _used(i)
         read |= reads - written
+        widths.get(_width(i), set()).update(reads - written)
         written |= writes
         if i.flow_control in (FlowControl.UNCONDITIONAL_BRANCH, FlowControl.CONDITIONAL_BRANCH):
             todo.append((i.near_branch_target, written))
         if i.flow_control in (FlowControl.NEXT, FlowControl.CONDITIONAL_BRANCH):
             todo.append((i.next_ip, written))
-    return _up_to(INTEGERS, read), _up_to(FLOATS, read)
+    singles, doubles = (
+        frozenset(k for k, register in enumerate(FLOATS) if register in widths[width]) for width in ("single", "double")
+    )
+    return RegistersRead(_up_to(INTEGERS, read), _up_to(FLOATS, read), singles, doubles)
 
 
 def _up_to(names: tuple[str, ...], read: set[str]) -> int:
     return max((k + 1 for k, name in enumerate(names) if name in read), default=0)
 
 
+def _width(i: "Instruction") -> str:
+    """Return "single" or "double" of an instruction that tells how wide the numbers it reads are, else ""."""
+    name = _names()[i.mnemonic]
+    return "single" if _SINGLE.fullmatch(name) else "double" if _DOUBLE.fullmatch(name) else ""
+
+
+@lru_cache(maxsize=1)
+def _names() -> dict[int, str]:
+    from iced_x86 import Mnemonic
+
+    return {getattr(Mnemonic, name): name.lower() for name in dir(Mnemonic) if not name.startswith("_")}
+
+
 @lru_cache(maxsize=2)
 def _named(begins: tuple[str, ...]) -> frozenset[int]:
     """Return the mnemonics that begin so, also in VEX's form, which has a v before them."""
-    from iced_x86 import Mnemonic
-
-    names = [name for name in dir(Mnemonic) if name.lower().removeprefix("v").startswith(begins)]
-    return frozenset(getattr(Mnemonic, name) for name in names)
+    return frozenset(mnemonic for mnemonic, name in _names().items() if name.removeprefix("v").startswith(begins))
 
 
 def _used(i: "Instruction") -> tuple[set[str], set[str]]:

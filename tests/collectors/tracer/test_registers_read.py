@@ -44,7 +44,11 @@ def test_the_registers_are_those_of_the_parameters(flags, tmp_path):
     for name in ("none", "two", "second", "third", "scaled", "mixed", "converts", "gathers", "ones", "root"):
         kinds = [kind for _, kind in parameter_kinds(library, name)]
         floats = sum(kind in ("f4", "f8") for kind in kinds)
-        assert registers_read(elf, name) == (len(kinds) - floats, floats), name
+        read = registers_read(elf, name)
+        assert (read.integers, read.floats) == (len(kinds) - floats, floats), name
+        widths = [kind for kind in kinds if kind in ("f4", "f8")]
+        assert all(widths[k] == "f4" for k in read.singles), name
+        assert all(widths[k] == "f8" for k in read.doubles), name
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,9 @@ def test_the_registers_are_those_of_the_parameters(flags, tmp_path):
         ("scaled", (np.ones(9), 9, 100), "1 floating-point number .found 0; 100 is a whole number"),
         ("two", (4,), "2 whole numbers or pointers .found 1"),
         ("mixed", (), "1 whole number or pointers .found 0. and 2 floating-point numbers .found 0"),
+        ("mixed", (2.0, 9, np.float32(2)), "a float as floating-point number 1 .found a double"),
+        ("mixed", (np.float32(2), 9, np.float32(2)), None),
+        ("root", (np.float32(2), 9), "a double as floating-point number 1 .found a float"),
         ("scaled", (np.ones(9), 9, 100.0), None),
         ("converts", (5,), None),
         ("none", (1, 2.0), None),  # what nothing reads does no harm
