@@ -365,7 +365,7 @@ def test_a_model_a_compiler_and_a_library_that_changed_are_told_from_the_program
     assert cause(trace="other", code=other, libraries={"libc.so.6": "older"}).cause == "program"
     assert cause(trace="other", libraries={"libc.so.6": "older"}).cause == "input"
     assert cause(trace="other").passed
-    monkeypatch.setattr(gating, "__version__", "9.9")
+    monkeypatch.setattr(gating, "WRITER", "9.9")
     assert "(perfkit 0.1.0 and 9.9)" in cause(cycles=1000.0).message
 
 
