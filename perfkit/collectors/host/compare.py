@@ -39,7 +39,7 @@ from perfkit.collectors.host.measuring import (
     started,
     until_enough,
 )
-from perfkit.collectors.host.true_cycles import ALONE
+from perfkit.collectors.host.true_cycles import ALONE, FENCE
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
@@ -231,7 +231,7 @@ def _before(
         cycles = np.where(judged.quiet | judged.busy, judged.cycles, np.nan) / found["calls"][k] - fence
         beside = table.set_index("process")[name]
         each = [
-            float(beside[number] / max(float(np.nanmedian(cycles[process == number])), 1.0))
+            _times(float(np.nanmedian(cycles[process == number])), float(beside[number]))
             for number in np.unique(process)
             if number in beside.index and np.isfinite(cycles[process == number]).any()
         ]
@@ -241,6 +241,11 @@ def _before(
         low, high = np.quantile(each, _AGREE)
         ratios.append(float(low) if low > 1 else float(high) if high < 1 else 1.0)
     return ratios[0], ratios[1]
+
+
+def _times(before: float, beside: float) -> float:
+    """Return how many times as long a call takes; 1 where it is cycles that the loop around the calls may add."""
+    return 1.0 if abs(beside - before) <= FENCE else beside / max(before, 1.0)
 
 
 def _grain(step: float, ticks: NDArray[np.int64]) -> float:

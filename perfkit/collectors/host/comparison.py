@@ -233,7 +233,13 @@ class KernelComparison(Tabled):
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
         verdict += ", calls in a row, which overlap" if self._overlaps else ""
-        verdict += ", by the middle round and not by the mean" if self._of_means is not None else ""
+        verdict += (
+            ", by the middle round and not by the mean"
+            if self._of_means is not None
+            else ", rare rounds apart"
+            if max(self._added_by_rare) > _RARE
+            else ""
+        )
         lines = [
             f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured).",
             f"{a}: {took[0]}; {b}: {took[1]}.",

@@ -73,7 +73,7 @@ def _check_registers(kernel: "Kernel", values: Sequence[Sequence[Any]]) -> None:
             )
     if told:
         warnings.warn(
-            f"{kernel.function} of {kernel.name} has no debug information, and its code reads registers for "
+            f"{kernel.function} of {kernel.path.name} has no debug information, and its code reads registers for "
             f"{' and '.join(told)}: what was not given is whatever lies there. Give all its arguments, or build it "
             "with -g to have them checked",
             PerfkitWarning,
