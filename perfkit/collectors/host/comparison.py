@@ -188,6 +188,7 @@ class KernelComparison(Tabled):
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain values: names, builds, cycles, effect and interval, verdict, how it was found."""
         low, high = self.interval
+        means = self._of_means
         return {
             "kind": self.kind,
             "a": {"name": self.names[0], "build": self.builds[0], "cycles": self.cycles[0], "call": self.called[0]},
@@ -199,8 +200,8 @@ class KernelComparison(Tabled):
             "least": self.least,
             "processes": len(self.table),
             "rounds": int(self.table["rounds"].sum()),
-            "effect_on_means": None if self._of_means is None else self._of_means[0],
-            "interval_on_means": None if self._of_means is None else list(self._of_means[1:]),
+            "effect_on_means": None if means is None else means[0],
+            "interval_on_means": None if means is None else list(means[1:]),
             "before": None if self.before is None else list(self.before),
             "busy_share": self.busy_share,
             "apart": self.apart,
@@ -233,11 +234,12 @@ class KernelComparison(Tabled):
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
         verdict += ", calls in a row, which overlap" if self._overlaps else ""
+        means, rare = self._of_means, self._added_by_rare
         verdict += (
             ", by the middle round and not by the mean"
-            if self._of_means is not None
+            if means is not None
             else ", rare rounds apart"
-            if max(self._added_by_rare) > _RARE
+            if max(rare) > _RARE
             else ""
         )
         lines = [
@@ -270,10 +272,10 @@ class KernelComparison(Tabled):
             lines.append(f"What keeps the calls apart is subtracted, give or take {FENCE} cycles.")
         if not self.quiet:
             lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
-        if self._of_means is not None:
-            lines.append(self._told_means(*self._of_means))
-        elif max(self._added_by_rare) > _RARE:
-            lines.append(self._told_rare(*self._added_by_rare))
+        if means is not None:
+            lines.append(self._told_means(*means))
+        elif max(rare) > _RARE:
+            lines.append(self._told_rare(*rare))
         if not self._differing and min(self._states) > _STATES:
             lines.append(
                 f"Both take up to {max(self._states):.1f} times as long in some processes as in others (branch "

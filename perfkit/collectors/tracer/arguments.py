@@ -9,7 +9,7 @@ import numpy as np
 from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.collectors.tracer.lines import LONG_DOUBLE, parameter_kinds
 from perfkit.collectors.tracer.registers_read import registers_read
-from perfkit.errors import PerfkitWarning, SettingError
+from perfkit.errors import PerfkitWarning, SettingError, counted
 
 if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel
@@ -41,7 +41,7 @@ def described_arguments(kernel: "Kernel", arguments: Sequence[Any]) -> list[list
     if len(taken) != len(arguments):
         names = ", ".join(name for name, _ in taken)
         raise SettingError(
-            f"{kernel.function} takes {len(taken)} argument{'s' * (len(taken) != 1)} ({names or 'none'}), found "
+            f"{kernel.function} takes {counted(len(taken), 'arguments')} ({names or 'none'}), found "
             f"{len(arguments)}; give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
         )
     return [
@@ -58,10 +58,10 @@ def _check_registers(kernel: "Kernel", values: Sequence[Sequence[Any]]) -> None:
     read = registers_read(elf_as_it_is(kernel.path), kernel.function)
     told = []
     if read.integers > integers:
-        told.append(f"{read.integers} whole {_numbers(read.integers)} or pointers (found {integers})")
+        told.append(f"{counted(read.integers, 'whole numbers')} or pointers (found {integers})")
     if read.floats > len(given):
         told.append(
-            f"{read.floats} floating-point {_numbers(read.floats)} (found {len(given)}; 100 is a whole number, 100.0 "
+            f"{counted(read.floats, 'floating-point numbers')} (found {len(given)}; 100 is a whole number, 100.0 "
             "is a double)"
         )
     for k, kind in enumerate(given):
@@ -79,10 +79,6 @@ def _check_registers(kernel: "Kernel", values: Sequence[Sequence[Any]]) -> None:
             PerfkitWarning,
             stacklevel=2,
         )
-
-
-def _numbers(count: int) -> str:
-    return "number" if count == 1 else "numbers"
 
 
 def describe_argument(value: Any) -> list[Any]:

@@ -91,6 +91,13 @@ def _names() -> dict[int, str]:
     return {getattr(Mnemonic, name): name.lower() for name in dir(Mnemonic) if not name.startswith("_")}
 
 
+@lru_cache(maxsize=1)
+def _arguments() -> dict[int, str]:
+    from iced_x86 import Register
+
+    return {getattr(Register, name): name for name in (*INTEGERS, *FLOATS)}
+
+
 @lru_cache(maxsize=2)
 def _named(begins: tuple[str, ...]) -> frozenset[int]:
     """Return the mnemonics that begin so, also in VEX's form, which has a v before them."""
@@ -99,9 +106,8 @@ def _named(begins: tuple[str, ...]) -> frozenset[int]:
 
 def _used(i: "Instruction") -> tuple[set[str], set[str]]:
     """Return the full registers that an instruction reads, and those that it writes."""
-    from iced_x86 import InstructionInfoFactory, OpAccess, OpKind, Register, RegisterInfo
+    from iced_x86 import InstructionInfoFactory, OpAccess, OpKind, RegisterInfo
 
-    names = {getattr(Register, name): name for name in (*INTEGERS, *FLOATS)}
     taken = [int(i.op_register(k)) for k in range(i.op_count) if i.op_kind(k) == OpKind.REGISTER]
     own: set[int] = set()
     if i.mnemonic in _named(_MERGES):
@@ -110,7 +116,7 @@ def _used(i: "Instruction") -> tuple[set[str], set[str]]:
         own = set(taken) if len(set(taken[-2:])) == 1 else set()
     reads, writes = set(), set()
     for used in InstructionInfoFactory().info(i).used_registers():
-        name = names.get(int(RegisterInfo(used.register).full_register))
+        name = _arguments().get(int(RegisterInfo(used.register).full_register))
         if name is None:
             continue
         if used.access not in (OpAccess.READ, OpAccess.COND_READ):

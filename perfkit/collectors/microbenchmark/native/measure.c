@@ -140,11 +140,14 @@ static int fenced; /* whether executions are apart now */
 
 /* All executions so far, and how many of them reached the marks. */
 static double executed, reached;
-static void executions(variant_function run, pk_context *pk) {
+static void no_marks_yet(pk_context *pk) {
     pk->ticks = 0;
     pk->begins = pk->marked = 0;
     pk->begun = 0;
     pk->mixed = 0;
+}
+static void executions(variant_function run, pk_context *pk) {
+    no_marks_yet(pk);
     run(pk);
     executed += (double)pk->steps, reached += (double)pk->marked;
 }
@@ -159,10 +162,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
         if (warmup) executions(run, pk); /* warms code and page tables; the data goes next */
         flush(own_flush, pk);
     }
-    pk->ticks = 0;
-    pk->begins = pk->marked = 0;
-    pk->begun = 0;
-    pk->mixed = 0;
+    no_marks_yet(pk);
     static uint64_t last_ns; /* a window that is short hardly ever has to wait, and is not worth the question */
     double waiting = last_ns > SWITCHED ? waited() : -1;
     mark before = mark_before();
@@ -362,15 +362,16 @@ static double cycles_of(const windows_of *all, double grain) {
 /* By how much longer than the figure the quiet windows of all runs take on average, relative: of work that differs from one
    execution to the next, of which the 10th percentile is the fast kind. What lies within the counter's steps is none. Without the
    longest in thirty (of few windows, in ten), which interrupts may have met; and of all. */
-static windows_of all_runs;
-static void take_ticks(windows_of *all, const windows_of *run) {
-    for (int i = 0; i < run->n && all->n < LARGEST; i++) all->tsc[all->n++] = run->tsc[i];
+static double all_ticks[LARGEST];
+static int all_n;
+static void take_ticks(const windows_of *run) {
+    for (int i = 0; i < run->n && all_n < LARGEST; i++) all_ticks[all_n++] = run->tsc[i];
 }
-static void answer_varies(windows_of *all, double grain) {
-    int n = all->n, kept = n - (n < 20 ? (n + 9) / 10 : (n + 29) / 30);
-    double sum = 0, most = 0, low = n < 10 ? 0 : about_tenth(all->tsc, n, grain); /* sorts them */
-    for (int i = 0; i < n; i++) sum += i < kept ? all->tsc[i] : 0, most += all->tsc[i];
-    double more = low > 0 && sum / kept - low > grain ? sum / kept / low - 1 : 0, rare = low > 0 && most / n - low > grain ? most / n / low - 1 : 0;
+static void answer_varies(double grain) {
+    int kept = all_n - (all_n < 20 ? (all_n + 9) / 10 : (all_n + 29) / 30);
+    double sum = 0, most = 0, low = all_n < 10 ? 0 : about_tenth(all_ticks, all_n, grain); /* sorts them */
+    for (int i = 0; i < all_n; i++) sum += i < kept ? all_ticks[i] : 0, most += all_ticks[i];
+    double more = low > 0 && sum / kept - low > grain ? sum / kept / low - 1 : 0, rare = low > 0 && most / all_n - low > grain ? most / all_n / low - 1 : 0;
     fprintf(answers, "varies %.6g %.6g\n", more, rare);
 }
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
@@ -564,11 +565,11 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
     lost_ns = watched_ns = 0;
-    all_runs.n = 0;
+    all_n = 0;
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
         int tried = windows_of_run(&what, &pk, &one, &fault);
-        take_ticks(&all_runs, &quiet);
+        take_ticks(&quiet);
         double cycles = *fault ? 0 : answer(&any, &steady, &quiet, tried, &one);
         double added = program ? bias_of(PROGRAM).middle - ways[PROGRAM].beside[0] : 0; /* as if integers ended it, which takes least */
         if (program && !*fault && cycles + (added > 0 ? added : 0) < 2) fault = "the program's region takes less than 2 cycles, which no reading of the clock tells from "
@@ -576,7 +577,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
     }
     answer_bias(at, &one, pk.steps);
-    answer_varies(&all_runs, one.grain);
+    answer_varies(one.grain);
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
