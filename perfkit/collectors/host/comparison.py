@@ -242,7 +242,7 @@ class KernelComparison(Tabled):
         means, rare = self._of_means, self._added_by_rare
         verdict += (
             f", by the middle round; by the mean {self._longer_on_average(means[0])}"
-            if means is not None
+            if means is not None and not self._agrees(*means)
             else ", rare calls apart"
             if max(rare) > _RARE
             else ""
@@ -395,6 +395,10 @@ class KernelComparison(Tabled):
         low, high = self.table[["cycles_a", "cycles_b"]].quantile([0.05, 0.95]).to_numpy()
         return float(high[0] / low[0]), float(high[1] / low[1])
 
+    def _agrees(self, effect: float, low: float, high: float) -> bool:
+        """Whether the effect on the middle round may be that on the mean."""
+        return low <= self.effect <= high and (effect > 0) == (self.effect > 0)
+
     def _longer_on_average(self, effect: float) -> str:
         """Say by how much b takes longer than a on average."""
         if effect > _TIMES:
@@ -416,7 +420,8 @@ class KernelComparison(Tabled):
         why = f"Calls differ: {'; '.join(ranges)}" if ranges else rare
         return (
             f"{why}. The effect on the mean of all calls is {_change(effect)} ({_change(low)} to {_change(high)}), "
-            "where the one above is on the middle round. Decide which of them counts."
+            "where the one above is on the middle round"
+            f"{'' if self._agrees(effect, low, high) else '. Decide which of them counts'}."
         )
 
     @property
