@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,11 +17,26 @@ def stages(first: str = "") -> Iterator[Callable[[str], None]]:
 
     On a terminal the line is rewritten; elsewhere each stage is one line, and every second adds a dot to a long one.
     What ends with a full stop is no stage but something found out: it stays. `first` is the stage that has begun
-    already; it is told only once it lasts, so that what is refused at once is told without it.
+    already; it is told only once it lasts, so that what is refused at once is told without it. Warnings wait for the
+    end of the stage in which they come, so that they begin lines of their own.
     """
     state: dict[str, Any] = {"what": "", "since": time.monotonic()}
     over, begun = threading.Event(), threading.Event()
     terminal = sys.stderr.isatty()
+
+    held: list[tuple[Any, Any]] = []
+    shown = warnings.showwarning
+
+    def hold(*parts: Any, **more: Any) -> None:
+        held.append((parts, more))
+
+    def tell() -> None:
+        if held and state["what"]:
+            sys.stderr.write("\r\x1b[K" if terminal else "\n")
+            state.update(what="")
+        for parts, more in held:
+            shown(*parts, **more)
+        held.clear()
 
     def show(end: str = "") -> None:
         spent = time.monotonic() - state["since"]
@@ -39,6 +55,7 @@ def stages(first: str = "") -> Iterator[Callable[[str], None]]:
 
     def say(what: str) -> None:
         begun.set()
+        tell()
         if what.endswith("."):
             sys.stderr.write(
                 f"\r\x1b[K{what}\n" if terminal else f"{chr(10) if state['what'] else ''}perfkit: {what}\n"
@@ -55,14 +72,17 @@ def stages(first: str = "") -> Iterator[Callable[[str], None]]:
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
+    warnings.showwarning = hold
     try:
         yield say
     finally:
         over.set()
         watcher.join()
+        warnings.showwarning = shown
+        tell()
         if state["what"]:
             sys.stderr.write("\r\x1b[K" if terminal else "\n")
-            sys.stderr.flush()
+        sys.stderr.flush()
 
 
 @contextmanager

@@ -815,6 +815,13 @@ def test_a_kernel_that_waits_now_and_then_is_told():
     assert "did not have the processor" in both
 
 
+def test_notes_are_in_what_is_written():
+    found = dataclasses.replace(comparison([1.0] * 8), notes=("a <b> is removed",))
+    assert "Note: a <b> is removed" in found.to_markdown()
+    assert "Note: a &lt;b&gt; is removed" in found.to_html()
+    assert json.loads(found.to_json())["notes"] == ["a <b> is removed"]
+
+
 def test_calls_beside_other_programs_are_no_rare_calls():
     """A round of which another program had the processor is marked so: by ticks less than none."""
     before = np.full((30, 8), 1000.0)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numba
@@ -18,7 +19,7 @@ from perfkit.diagnosis import compiling
 from perfkit.diagnosis.ahead import ALL, Ahead, never_compiled
 from perfkit.diagnosis.compiling import SHARED_OUT, missing, parts
 from perfkit.diagnosis.opinions import scheduled_part
-from perfkit.errors import SettingError
+from perfkit.errors import PerfkitWarning, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.compiled import _NEEDED, compiled, kept
 from perfkit.simulators.dag.engine import run
@@ -162,6 +163,25 @@ def test_what_is_found_out_stays_on_the_screen(capsys, monkeypatch, terminal):
         say("asking")
     told = capsys.readouterr().err
     assert "f takes 7 cycles.\n" in told
+
+
+def test_warnings_begin_lines_of_their_own(capsys):
+    """A note stood behind the dots of "measuring in 30 processes"."""
+    from perfkit.workers.progress import stages
+
+    with pytest.warns(PerfkitWarning, match="odd"), stages() as say:
+        say("looking")
+        warnings.warn("odd", PerfkitWarning, stacklevel=1)
+    before = warnings.showwarning
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_: sys.stderr.write(f"note: {message}\n")
+        with stages() as say:
+            say("looking")
+            warnings.warn("odd", PerfkitWarning, stacklevel=1)
+            say("found")
+    assert warnings.showwarning is before
+    assert capsys.readouterr().err.endswith("perfkit: looking \nnote: odd\nperfkit: found \n")
 
 
 def test_what_is_refused_at_once_is_told_without_a_stage(capsys, monkeypatch):

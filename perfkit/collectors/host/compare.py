@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,8 +151,11 @@ def compare(
     _check(a, b, processes, rounds, confidence, least)
     with tempfile.TemporaryDirectory(prefix="perfkit-compare-") as scratch:
         folder = Path(scratch)
-        told = described(a, arguments, folder)
-        if described(b, arguments, folder) != told:
+        with warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("always")
+            told, other = (described(kernel, arguments, folder) for kernel in (a, b))
+        notes = list(dict.fromkeys(str(one.message) for one in raised))
+        if other != told:
             raise SettingError(f"{a.name} and {b.name} take numbers of different types: one call cannot serve both")
         specification = {
             "timer": str(build_timer(folder)),
@@ -209,15 +213,16 @@ def compare(
         disturbed=longer is not None,
         before=_before(found, link, table, fence if apart else 0.0) if longer is None else None,
     )
-    if not quiet:
-        warnings.warn(_BUSY.format(result.busy_share), PerfkitWarning, stacklevel=2)
     if any(name.startswith(_STARTS) for kernel in (a, b) for name in elf_as_it_is(kernel.path).imports.values()):
-        warnings.warn(_ONE_PROCESSOR, PerfkitWarning, stacklevel=2)
+        notes.append(_ONE_PROCESSOR)
     for kernel, cycles, name in zip((a, b), result.cycles, result.names, strict=True):
         size = elf_as_it_is(kernel.path).function(kernel.function).size
         if size <= _NO_WORK and cycles < _NO_TIME:
-            warnings.warn(_EMPTY.format(name, _NO_WORK, cycles), PerfkitWarning, stacklevel=2)
-    return result
+            notes.append(_EMPTY.format(name, _NO_WORK, cycles))
+    # Whether the rounds were quiet is a part of the result.
+    for note in notes if quiet else [_BUSY.format(result.busy_share), *notes]:
+        warnings.warn(note, PerfkitWarning, stacklevel=2)
+    return replace(result, notes=tuple(notes))
 
 
 def _samples(rounds: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -78,6 +78,8 @@ class KernelComparison(Tabled):
     before
         How many times as long a and b took once the other was loaded and called in their process, as before: the
         change that four of five processes exceed, 1 where these do not agree. None where that is not known.
+    notes
+        What warnings said of the kernels and their arguments.
 
     Examples
     --------
@@ -102,6 +104,7 @@ class KernelComparison(Tabled):
     asked: int = 0
     disturbed: bool = False
     before: tuple[float, float] | None = None
+    notes: tuple[str, ...] = ()
 
     _rows: ClassVar[str] = "table"
 
@@ -212,6 +215,7 @@ class KernelComparison(Tabled):
             "apart": self.apart,
             "cycles_apart": None if self.alone is None else list(self.alone),
             "quiet": self.quiet,
+            "notes": list(self.notes),
             "host": self.host,
             "date": self.date,
         }
@@ -497,7 +501,7 @@ class KernelComparison(Tabled):
             f"| {_cell(a)} | {self.cycles[0]:,.1f} | {_cell(self.builds[0])} |\n"
             f"| {_cell(b)} | {self.cycles[1]:,.1f} | {_cell(self.builds[1])} |\n"
             f"| **effect** | **{_change(self.effect)}** ({_change(low)} to {_change(high)}) | **{self.verdict}** |\n\n"
-            + "  \n".join(self.summary().splitlines())
+            + "  \n".join([*self.summary().splitlines(), *(f"Note: {note}" for note in self.notes)])
             + f"  \n{self.where}\n"
         )
 
