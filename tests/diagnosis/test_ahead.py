@@ -169,9 +169,6 @@ def test_warnings_begin_lines_of_their_own(capsys):
     """A note stood behind the dots of "measuring in 30 processes"."""
     from perfkit.workers.progress import stages
 
-    with pytest.warns(PerfkitWarning, match="odd"), stages() as say:
-        say("looking")
-        warnings.warn("odd", PerfkitWarning, stacklevel=1)
     before = warnings.showwarning
     with warnings.catch_warnings():
         warnings.simplefilter("always")
