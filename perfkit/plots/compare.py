@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def plot_comparison(comparison: "KernelComparison", ax: Any = None) -> "Axes":
-    """Draw the effect of each process as a dot, and the effect of all with its confidence interval.
+    """Draw the effect of each process as a dot, and the effect of all, and that on the mean, with confidence intervals.
 
     Parameters
     ----------
@@ -36,6 +36,12 @@ def plot_comparison(comparison: "KernelComparison", ax: Any = None) -> "Axes":
         [effect], [0.12], xerr=[[effect - low], [high - effect]], fmt="D", color=ACCENT, capsize=4, ms=6,
         label=f"effect, {comparison.confidence:.0%} interval",
     )  # fmt: skip
+    if comparison.on_average is not None:
+        mean, *ends = (100 * one for one in comparison.on_average)
+        ax.errorbar(
+            [mean], [0.24], xerr=[[mean - ends[0]], [ends[1] - mean]], fmt="s", color=ACCENT, mfc="none", capsize=4,
+            ms=6, label=f"effect on the mean, {comparison.confidence:.0%} interval",
+        )  # fmt: skip
     ax.axvline(0, color=ROOF, lw=1)
     ax.set_ylim(0, 1)
     ax.set_yticks([])

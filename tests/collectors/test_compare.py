@@ -731,7 +731,8 @@ def test_rare_slow_calls_are_told_beside_the_middle_one():
     assert "middle round" not in found.summary()  # results of before the means were kept
     means = found.table.assign(mean_a=1000.0, mean_b=[1360.0, 1350.0, 1365.0, 1362.0, 1358.0, 1361.0])
     told = dataclasses.replace(found, table=means)
-    assert ", by the middle round; by the mean new takes 35.9" in told.summary().splitlines()[0]
+    assert "measured); by the mean new takes 35.9" in told.summary().splitlines()[0]
+    assert ", by the middle round (" in told.summary().splitlines()[0]
     assert "The effect on the mean of all calls is +35.9" in told.summary()
     assert told.to_dict()["effect_on_means"] == pytest.approx(0.359, abs=0.001)
     low, high = told.to_dict()["interval_on_means"]
@@ -800,7 +801,7 @@ def test_the_mean_is_told_where_rare_calls_of_one_kernel_take_longer(share, long
 
 
 def test_rare_calls_of_both_kernels_and_interrupts_are_no_effect_on_the_mean():
-    alarms = [rarely(shares, 0.5, seed)._of_means for shares in ((0.0, 0.0), (0.05, 0.05)) for seed in range(12)]
+    alarms = [rarely(shares, 0.5, seed).on_average for shares in ((0.0, 0.0), (0.05, 0.05)) for seed in range(12)]
     assert sum(one is not None for one in alarms) <= 1
     assert "they add 5% to the mean of old and 5% to that of new" in rarely((0.05, 0.05), 0.5, 1).summary()
 

@@ -196,7 +196,7 @@ class KernelComparison(Tabled):
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain values: names, builds, cycles, effect and interval, verdict, how it was found."""
         low, high = self.interval
-        means = self._of_means
+        means = self.on_average
         return {
             "kind": self.kind,
             "a": {"name": self.names[0], "build": self.builds[0], "cycles": self.cycles[0], "call": self.called[0]},
@@ -243,16 +243,12 @@ class KernelComparison(Tabled):
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
         verdict += ", calls in a row, which overlap" if self._overlaps else ""
-        means, rare = self._of_means, self._added_by_rare
-        verdict += (
-            f", by the middle round; by the mean {self._longer_on_average(means[0])}"
-            if means is not None and not self._agrees(*means)
-            else ", rare calls apart"
-            if max(rare) > _RARE
-            else ""
-        )
+        means, rare = self.on_average, self._added_by_rare
+        apart = means is not None and not self._agrees(*means)
+        verdict += ", by the middle round" if apart else ", rare calls apart" if not means and max(rare) > _RARE else ""
+        mean = f"; by the mean {self._longer_on_average(*means)}" if means is not None and apart else ""
         lines = [
-            f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured).",
+            f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured){mean}.",
             f"{a}: {took[0]}; {b}: {took[1]}.",
             f"{self._counted}, {int(self.table['rounds'].sum())} rounds; {beside}.",
         ]
@@ -304,8 +300,8 @@ class KernelComparison(Tabled):
         return "\n".join(lines)
 
     @property
-    def _of_means(self) -> tuple[float, float, float] | None:
-        """The effect on the mean of all rounds, and its interval, where that is or may be another than on the median.
+    def on_average(self) -> tuple[float, float, float] | None:
+        """The effect on the mean of all calls, and its interval, where that is or may be another than on the median.
 
         It surely is where the means say so; it may be where calls of a kernel differ from each other: of one that takes
         twice as long in 45 and another that does in 55 of 100 calls, the medians say "the same", or twice as long.
@@ -403,11 +399,11 @@ class KernelComparison(Tabled):
         """Whether the effect on the middle round may be that on the mean."""
         return low <= self.effect <= high and (effect > 0) == (self.effect > 0)
 
-    def _longer_on_average(self, effect: float) -> str:
+    def _longer_on_average(self, effect: float, low: float, high: float) -> str:
         """Say by how much b takes longer than a on average."""
-        if effect > _TIMES:
-            return f"{self.names[1]} takes {1 + effect:,.0f} times as long"
-        return f"{self.names[1]} takes {abs(effect):.2%} {'more' if effect > 0 else 'fewer'} cycles"
+        many = f"{1 + effect:,.0f} times as long"
+        few = f"{abs(effect):.2%} {'more' if effect > 0 else 'fewer'} cycles"
+        return f"{self.names[1]} takes {many if effect > _TIMES else few} ({_change(low)} to {_change(high)})"
 
     def _told_means(self, effect: float, low: float, high: float) -> str:
         """Say what the effect on the mean is, and why it is another than on the middle round."""
