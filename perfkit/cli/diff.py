@@ -65,7 +65,7 @@ def diff(
     """
     from perfkit.cli.diff_side import DiffSide, check_dumps, check_sides
     from perfkit.cli.standard_input import kept
-    from perfkit.workers.progress import stages
+    from perfkit.diagnosis.progress import stages
 
     with kept() as stdin, stages() as say:
         called = tuple(options.called_with(words, arguments))

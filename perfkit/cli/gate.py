@@ -67,7 +67,7 @@ def gate(
 
     Example: perfkit gate gates.toml -o comment.md
     """
-    from perfkit.workers.progress import stages
+    from perfkit.diagnosis.progress import stages
 
     with stages("starting") as say:  # what is imported next takes seconds on a slow disk
         from perfkit.diagnosis.gate import BASELINES, check_gate, measured_twice, read_baselines

@@ -64,8 +64,8 @@ def why(
     Example: perfkit why ./program -o why.html -o why.answer
     """
     from perfkit.cli.standard_input import kept
+    from perfkit.diagnosis.progress import stages
     from perfkit.files import existing
-    from perfkit.workers.progress import stages
 
     path, function = _parted(program, function)
     existing(path)

@@ -52,6 +52,7 @@ from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
 from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.diagnosis.opinions import opinions
+from perfkit.diagnosis.progress import signs
 from perfkit.diagnosis.sources import built, called_kernel, is_called
 from perfkit.diagnosis.team import Team, team_of
 from perfkit.diagnosis.words import FAR, brief
@@ -72,7 +73,6 @@ from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS
 from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace
-from perfkit.workers.progress import signs
 
 Say = Callable[[str], None]
 _RUNS, _AGAIN = 5, 1.5  # the recorded calls are timed so often more, as long as that takes fewer seconds

@@ -10,8 +10,9 @@ import pandas as pd
 
 from perfkit.errors import PerfkitError, counted, listed
 from perfkit.exploration.facts import FEW, contradictions
-from perfkit.exploration.models import core_of, nearest_core, simulated_model
+from perfkit.exploration.models import nearest_core, simulated_model
 from perfkit.fitters.bottlenecks.model import CANNOT_TELL, Bottlenecks
+from perfkit.fitters.bottlenecks.recognise import core_of
 from perfkit.fitters.cpi.checks import inseparable
 from perfkit.fitters.cpi.stack import CpiFit, CpiStack
 from perfkit.fitters.spire.model import SpireModel

@@ -194,6 +194,13 @@ def _in_memory(
     return parts[0] if len(parts) == 1 else Samples.concat(parts)
 
 
+def is_shipped(source: str | Path) -> bool:
+    """Whether a source is the name of a data set that ships with perfkit."""
+    from perfkit import datasets
+
+    return str(source) in datasets.names()
+
+
 def dump_files(source: str | Path) -> list[Path]:
     """Return the files that a path or a pattern names; SettingError where there are none."""
     return _files(source, [])

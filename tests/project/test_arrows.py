@@ -41,7 +41,7 @@ BY_NAME = {
 }
 
 
-MOST_ARROWS = 110
+MOST_ARROWS = 104
 
 
 @pytest.fixture(scope="module")
