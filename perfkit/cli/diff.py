@@ -147,7 +147,7 @@ def _text(found: Any, top: int) -> str:
 
 
 def _write(found: Any, output: Path, top: int) -> None:
-    from perfkit.files import replaced
+    from perfkit.base.files import replaced
     from perfkit.simulators.gus.diff import GusDiff
 
     if output.suffix == ".html":

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import a_path
 from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, is_openmp, own, profile, shown
 from perfkit.collectors.profile.perf import METHOD as PERF
 from perfkit.collectors.profile.perf import RATE
@@ -66,7 +67,6 @@ from perfkit.errors import (
     listed,
     of_extra,
 )
-from perfkit.files import a_path
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause

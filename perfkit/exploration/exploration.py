@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import Tabled, draw
 from perfkit.errors import MissingFileError, PerfkitError, SettingError, counted, expect
 from perfkit.exploration import facts as known
 from perfkit.exploration.measure_next import advice
@@ -16,7 +17,6 @@ from perfkit.exploration.methods import Tried, try_all, usual_costs, work_in_wor
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.readers.open_samples import dump_files, is_shipped, open_samples
 from perfkit.readers.read import events_of, read_samples
-from perfkit.results import Tabled, draw
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import WORK_EVENTS, normalise, per_unit
 from perfkit.samples.fleet import Fleet

@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
+from perfkit.base.files import paths_of
 from perfkit.errors import MissingFileError, SettingError, closest
-from perfkit.files import paths_of
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.workers.in_order import Progress
+    from perfkit.base.in_order import Progress
 
 Source = str | Path | Iterable[str | Path]
 
