@@ -13,7 +13,16 @@ import pandas as pd
 
 from perfkit.base.files import a_path, arrow_table, check_fields, existing, json_object, reading, replaced
 from perfkit.base.results import Summarised, answering, draw, labelled
-from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError, expect, listed
+from perfkit.errors import (
+    DataError,
+    FormatError,
+    MissingFileError,
+    PerfkitWarning,
+    SettingError,
+    counted,
+    expect,
+    listed,
+)
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import FENCE_ERROR
 
@@ -165,10 +174,14 @@ class StudyRuns(Summarised):
         taken = self.ok[self.metric].dropna() if varied and self.metric in self.ok else pd.Series(dtype=float)
         if len(taken) < _ALIKE or taken.max() - taken.min() > max(self._tolerance * taken.min(), _NOTHING):
             return ""
+        alike = f"all {len(taken)} measured rows take the same time, within {self._tolerance:.0%}"
+        differ = self.ok["message"].fillna("").str.contains(_ON_AVERAGE).sum() if "message" in self.ok else 0
+        if differ:
+            return f"{alike}, by their fast windows; on average, {counted(int(differ), 'rows')} take longer (above)"
         return (
-            f"all {len(taken)} measured rows take the same time, within {self._tolerance:.0%}: none of "
-            f"{listed(varied)} changes it. If you expected otherwise, the compiler may have removed the work: results "
-            "that nothing uses (PK_KEEP), data that it knows (PK_KEEP_MEMORY), names that the kernel does not use"
+            f"{alike}: none of {listed(varied)} changes it. If you expected otherwise, the compiler may have removed "
+            "the work: results that nothing uses (PK_KEEP), data that it knows (PK_KEEP_MEMORY), names that the kernel "
+            "does not use"
         )
 
     def overlap(self) -> str:
@@ -429,6 +442,7 @@ _CLEAR = 2  # times as far apart as the other clock's passes, and as the toleran
 _ALIKE = 4  # measured rows of one time, from which it is said that nothing changes it
 _NOTHING = 0.1  # cycles, ticks or ns by which rows differ of which nothing is left
 _STEPS_TOLD = "steps of this host.s time stamp counter"  # in the message of a row whose windows are a few of them
+_ON_AVERAGE = "longer on average|to the mean"  # in the message of a row whose executions differ
 _STATES = 1.15  # times the fastest quiet pass: a slower one is told
 
 

@@ -19,6 +19,7 @@ from perfkit.collectors.host.compare import _argument, _calls, _disturbed, by_pr
 from perfkit.collectors.host.comparison import KernelComparison
 from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, judge
 from perfkit.collectors.host.measuring import build_timer, enough_calls, loaded, pointer
+from perfkit.collectors.host.rare_calls import added_by_rare, share_waited
 from perfkit.collectors.host.sides import kernel_from
 from perfkit.collectors.kernels import compile_kernel, library_kernel
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
@@ -360,7 +361,7 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
     work = (ctypes.c_void_p * 2)(*[ctypes.cast(library.work, ctypes.c_void_p).value] * 2)
     none = (ctypes.c_long * 6)(), (ctypes.c_double * 8)()
     integers, floats = ((ctypes.c_void_p * 2)(*[ctypes.addressof(one)] * 2) for one in none)
-    order, out = np.zeros(1, np.uint8), np.zeros((1, 2, 7), np.int64)
+    order, out = np.zeros(1, np.uint8), np.zeros((1, 2, module._ROW), np.int64)
     labels, turn = np.array([1, 2], np.uint8), np.full(1, 9, np.uint8)
     six = (ctypes.c_void_p * 6)(*[set_up] * 6)
     timer.perfkit_pairs(
@@ -730,8 +731,8 @@ def test_rare_slow_calls_are_told_beside_the_middle_one():
     assert "middle round" not in found.summary()  # results of before the means were kept
     means = found.table.assign(mean_a=1000.0, mean_b=[1360.0, 1350.0, 1365.0, 1362.0, 1358.0, 1361.0])
     told = dataclasses.replace(found, table=means)
-    assert "by the middle round and not by the mean" in told.summary().splitlines()[0]
-    assert "The effect on the mean of all rounds is +35.9" in told.summary()
+    assert ", by the middle round; by the mean new takes 35.9" in told.summary().splitlines()[0]
+    assert "The effect on the mean of all calls is +35.9" in told.summary()
     assert told.to_dict()["effect_on_means"] == pytest.approx(0.359, abs=0.001)
     low, high = told.to_dict()["interval_on_means"]
     assert low < 0.359 < high < 0.38
@@ -763,6 +764,84 @@ def test_the_mean_is_told_where_calls_of_a_kernel_differ():
     alike = differing((0.0, 0.0), 30, 0)
     assert alike.to_dict()["effect_on_means"] is None
     assert "Calls differ" not in alike.summary()
+
+
+def rarely(shares: tuple[float, float], longer: float, seed: int, middle: float = 0.0) -> KernelComparison:
+    """A comparison of kernels of 30,000 cycles, of which these shares of the calls take that much longer.
+
+    Interrupts of 50,000 to 150,000 cycles meet one call in 150; 33 calls lie before each sample. `middle`: the effect
+    on all other calls.
+    """
+    random = np.random.default_rng(seed)
+    made = (30, 30, 2, 34)  # processes, rounds, kernels, calls
+    cycles = 30_000.0 * random.normal(1, 0.001, made) * np.array([1, 1 + middle])[:, None]
+    cycles *= 1 + longer * (random.random(made) < np.array(shares)[:, None])
+    cycles += random.uniform(5e4, 15e4, made) * (random.random(made) < cycles / 30_000 / 150)
+    ticks = samples(cycles[..., -1].ravel(), np.zeros(30 * 30 * 2, dtype=bool))
+    before = (2 * cycles[..., :-1]).astype(np.int64).reshape(-1, 2, 33)
+    table, quiet = by_process(judge(ticks, 3), np.repeat(np.arange(30), 30), 1, before=before)
+    return comparison([1.0] * 6, table=table, quiet=quiet)
+
+
+@pytest.mark.parametrize(("share", "longer"), [(1 / 20, 0.5), (1 / 60, 2.0), (1 / 12, 0.3), (1 / 40, 1.15)])
+def test_the_mean_is_told_where_rare_calls_of_one_kernel_take_longer(share, longer):
+    """A stranger's kernels: 1 % faster by the middle round and 1.5 % slower on average, without a word."""
+    held = 0
+    for seed in range(10):
+        found = rarely((0.0, share), longer, seed, middle=-0.01)
+        true = 0.99 * (1 + share * longer) - 1
+        assert "is faster than old: it takes 1.0" in found.summary() or "takes 0.9" in found.summary()
+        first = found.summary().splitlines()[0]
+        assert "; by the mean new takes " in first
+        assert "% more cycles (" in first
+        low, high = found.to_dict()["interval_on_means"]
+        held += low <= true <= high
+    assert held >= 9
+
+
+def test_rare_calls_of_both_kernels_and_interrupts_are_no_effect_on_the_mean():
+    alarms = [rarely(shares, 0.5, seed)._of_means for shares in ((0.0, 0.0), (0.05, 0.05)) for seed in range(12)]
+    assert sum(one is not None for one in alarms) <= 1
+    assert "they add 5% to the mean of old and 5% to that of new" in rarely((0.05, 0.05), 0.5, 1).summary()
+
+
+def test_a_kernel_that_waits_now_and_then_is_told():
+    plain = comparison([1.0] * 30)
+    told = dataclasses.replace(plain, table=plain.table.assign(waited_a=0.2, waited_b=1.0)).summary()
+    assert "new did not have the processor all the time in 100% of its rounds (old in 20%): it waits" in told
+    busy = dataclasses.replace(plain, table=plain.table.assign(waited_a=0.4, waited_b=0.5)).summary()
+    assert "the processor" not in busy
+    both = dataclasses.replace(plain, table=plain.table.assign(waited_a=1.0, waited_b=1.0)).summary()
+    assert "did not have the processor" in both
+
+
+def test_calls_beside_other_programs_are_no_rare_calls():
+    """A round of which another program had the processor is marked so: by ticks less than none."""
+    before = np.full((30, 8), 1000.0)
+    before[7, 5] = 1e6
+    one = np.full(30, 1000.0), np.full(30, True)
+    assert added_by_rare(before, *one) == pytest.approx(999 / (5 * 29))
+    before[7] *= -1
+    assert added_by_rare(before, *one) == 0
+    assert share_waited(before) == pytest.approx(1 / 30)
+    assert added_by_rare(-before[:7], one[0][:7], one[1][:7]) == 0
+
+
+@pytest.mark.measures
+def test_rare_long_calls_change_the_mean_and_not_the_middle():
+    source = """static unsigned calls;
+    long f(long n) {
+      long turns = EVERY && ++calls % (EVERY + !EVERY) == 0 ? 2 * n : n;
+      for (long i = 0; i < turns; i++) __asm__ volatile(".rept 100\\n imul %%rax,%%rax\\n.endr" ::: "rax");
+      return 0; }"""
+    one, other = (compile_kernel(source, function="f", defines={"EVERY": every}, flags="-O2") for every in (0, 25))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        found = compare(one, other, 100)
+    assert abs(found.effect) < 0.005
+    low, high = found.to_dict()["interval_on_means"]
+    assert low < 0.04 < high
+    assert found.to_dict()["effect_on_means"] == pytest.approx(0.04, abs=0.01)
 
 
 @pytest.mark.measures
@@ -811,18 +890,18 @@ def test_a_kernel_whose_calls_differ_is_not_told_to_share_something():
     assert "Do not rely on this" in dataclasses.replace(found, before=(2.5, 1.0)).summary()
 
 
-def test_rare_rounds_and_states_of_processes_are_told():
-    """One round in a hundred takes 20 times as long: 20 % of the mean; processes of two kinds; and neither."""
+def test_rare_calls_and_states_of_processes_are_told():
+    """Calls that add 20 % to the mean in a third of the processes; processes of two kinds; and neither."""
     kinds = np.where(np.arange(30) % 3 == 0, 2000.0, 1000.0)
     plain = comparison([1.0] * 30)
-    rare = np.where(np.arange(30) % 3 == 0, 1600.0, 1000.0)
-    means = plain.table.assign(mean_a=rare, mean_b=rare)
+    rare = np.where(np.arange(30) % 3 == 0, 0.6, 0.0)
+    means = plain.table.assign(rare_a=rare, rare_b=rare)
     told = dataclasses.replace(plain, table=means).summary()
-    assert ", rare rounds apart (" in told.splitlines()[0]
+    assert ", rare calls apart (" in told.splitlines()[0]
     assert "they add 16% to the mean of old and 16% to that of new" in told  # three of the ten are left out
-    few = np.where(np.arange(30) < 3, 9000.0, 1005.0)
-    worst = means.assign(mean_a=few, mean_b=few)
-    assert "Rare rounds" not in dataclasses.replace(plain, table=worst).summary()
+    few = np.where(np.arange(30) < 3, 8.0, 0.005)
+    worst = means.assign(rare_a=few, rare_b=few)
+    assert "Rare calls" not in dataclasses.replace(plain, table=worst).summary()
     states = dataclasses.replace(plain, table=plain.table.assign(cycles_a=kinds, cycles_b=kinds)).summary()
     assert "Both take up to 2.0 times as long in some processes" in states
     assert "Both take" not in plain.summary()

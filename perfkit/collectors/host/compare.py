@@ -39,6 +39,7 @@ from perfkit.collectors.host.measuring import (
     started,
     until_enough,
 )
+from perfkit.collectors.host.rare_calls import added_by_rare, share_waited
 from perfkit.collectors.host.true_cycles import ALONE, FENCE
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import elf_as_it_is
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 _FIRST = 3  # rounds of the kernel that is loaded first, before the other one is
 _AGREE = [0.2, 0.8]  # shares of the processes beyond whose change none is seen
 _FEW_FIRST = 2  # processes that have to tell what those took
+_SAMPLE = 7  # columns of a sample; behind them, what was called before it
+_ROW = _SAMPLE + 40  # of a round of a kernel: PAIR in timer.c
 _TRIAL = 15  # rounds that say how many calls make one sample
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
 _PROCESSES = 6  # that must give a figure
@@ -170,10 +173,11 @@ def compare(
     link = link_cycles(found["pairs"])
     ticks, process, calls = found["ticks"], found["process"], found["calls"]
     fence = fence_cycles(found, link)
-    alone = by_process(judge(found["alone"].reshape(-1, 7), link), found["alone_process"], calls, fence, fewest=2)[0]
+    alone = by_process(_judged(found["alone"], link), found["alone_process"], calls, fence, fewest=2)[0]
     grain = _grain(float(found["step"]), ticks)
-    judged = judge(ticks.reshape(-1, 7), link)
-    table, quiet = by_process(judged, process, calls, fence if apart else 0.0, grain=grain)
+    judged = _judged(ticks, link)
+    before = ticks[..., _SAMPLE:]
+    table, quiet = by_process(judged, process, calls, fence if apart else 0.0, grain=grain, before=before)
     longer = _disturbed(table, calls) if len(table) else None
     if longer is not None:
         table, quiet = by_process(judged, process, calls, fence if apart else 0.0, lowest=longer)
@@ -216,6 +220,14 @@ def compare(
     return result
 
 
+def _samples(rounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    return rounds[..., :_SAMPLE].reshape(-1, _SAMPLE)
+
+
+def _judged(rounds: NDArray[np.int64], link: int) -> Judged:
+    return judge(_samples(rounds), link)
+
+
 def _before(
     found: dict[str, NDArray[Any]], link: int, table: "pd.DataFrame", fence: float
 ) -> tuple[float, float] | None:
@@ -226,7 +238,7 @@ def _before(
     """
     ratios = []
     for k, name in enumerate(("cycles_a", "cycles_b")):
-        judged = judge(found[f"first_{k}"].reshape(-1, 7), link)
+        judged = _judged(found[f"first_{k}"], link)
         process = np.repeat(found[f"first_{k}_process"], 2)
         cycles = np.where(judged.quiet | judged.busy, judged.cycles, np.nan) / found["calls"][k] - fence
         beside = table.set_index("process")[name]
@@ -295,6 +307,7 @@ def by_process(
     fewest: int = _FEWEST,
     grain: float = 0.0,
     lowest: int | None = None,
+    before: NDArray[np.int64] | None = None,
 ) -> tuple["pd.DataFrame", bool]:
     """Return one row per process that has enough rounds, and whether only quiet rounds count.
 
@@ -314,12 +327,15 @@ def by_process(
         By how much the counter's steps may move a ratio: the figures are means of what lies so near the median.
     lowest
         A kernel (0: a) whose figures are those of its lowest round, as nearly all are interrupted.
+    before : (rounds, 2, k) int64, optional
+        Ticks of what was called before each sample, as far as there was something.
     """
     pd = of_extra("pandas")
 
     cycles = np.maximum(judged.cycles.reshape(-1, 2) / calls - fence, 1.0)
     still, awake = judged.quiet.reshape(-1, 2).all(axis=1), judged.busy.reshape(-1, 2).any(axis=1)
     steady = (judged.quiet | judged.busy).reshape(-1, 2).all(axis=1)
+    ready = np.zeros((len(cycles), 2, 0)) if before is None else before / judged.rates.reshape(-1, 2, 1)
     rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for number in np.unique(process):
         mine = process == number
@@ -337,6 +353,8 @@ def by_process(
                     "mean_a": float(cycles[counts, 0].mean()),
                     "mean_b": float(cycles[counts, 1].mean()),
                     **_tenths(cycles[counts]),
+                    **{f"rare_{'ab'[k]}": added_by_rare(ready[mine, k], cycles[mine, k], counts[mine]) for k in (0, 1)},
+                    **{f"waited_{'ab'[k]}": share_waited(before[mine, k]) for k in (0, 1) if before is not None},
                     "rounds": int(np.count_nonzero(counts)),
                     "busy": int(np.count_nonzero(awake & steady & mine)),
                     "rejected": int(np.count_nonzero(~steady & mine)),
@@ -457,7 +475,7 @@ def _measure(argument: str) -> None:
         for name, begin, end in zip(("alone", f"first_{side}", "ticks"), ends, ends[1:], strict=False):
             parts[name].append(found[begin:end])
             numbers[name].append(np.full(end - begin, number))
-    none, no_number = np.zeros((0, 2, 7), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    none, no_number = np.zeros((0, 2, _ROW), dtype=np.int64), np.zeros(0, dtype=np.int64)
     arrays: dict[str, Any] = {name: np.concatenate([none, *parts[name]]) for name in of} | fenced
     arrays |= {f"{name}_process".removeprefix("ticks_"): np.concatenate([no_number, *numbers[name]]) for name in of}
     np.savez(
@@ -466,7 +484,7 @@ def _measure(argument: str) -> None:
 
 
 def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
-    """Return the rounds of one process, (rounds, 2, 7), behind a row of numbers and two other kinds of rounds.
+    """Return the rounds of one process, (rounds, 2, `_ROW`), behind a row of numbers and two other kinds of rounds.
 
     The numbers: how many calls of a and of b are timed as one, how many rounds are of calls alone (none where all are,
     or where a sample is one call anyway), how many are of the kernel that was loaded first, before the other was there
@@ -482,7 +500,7 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     control = np.full(2, plain, dtype=np.uint32)
     labels = np.array([1, 2][::swap], dtype=np.uint8)
     turn = np.memmap(spec["turn"], dtype=np.uint8, mode="r+", shape=(1,))
-    first = np.zeros((0, 2, 7), dtype=np.int64)
+    first = np.zeros((0, 2, _ROW), dtype=np.int64)
     for k, side in enumerate(spec["sides"][::swap]):  # with their arrays at the same places of their pages
         # A file has the same pages of memory in all processes: where these lie would be one effect of all of them.
         library = shutil.copyfile(side["library"], f"{side['library']}.{number}.so")
@@ -499,17 +517,17 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
         return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn, control))[:, ::swap]
 
     if spec["calls"] is None:
-        spec["calls"] = _enough(lambda calls: rough_cycles(sampler(calls, _TRIAL).reshape(-1, 7), link))
+        spec["calls"] = _enough(lambda calls: rough_cycles(_samples(sampler(calls, _TRIAL)), link))
     until = time.monotonic() + spec["patience"] / spec["processes"]
     found = sampler(spec["calls"], spec["rounds"])
     while time.monotonic() < until:
-        quiet = judge(found.reshape(-1, 7), link).quiet.reshape(-1, 2).all(axis=1)
+        quiet = _judged(found, link).quiet.reshape(-1, 2).all(axis=1)
         if np.count_nonzero(quiet) >= spec["rounds"] // 2:
             break
         time.sleep(0.01)
         found = np.concatenate([found, sampler(spec["calls"], spec["rounds"])])
     alone = sampler(spec["calls"], ALONE, apart=True) if max(spec["calls"]) > 1 and not spec["apart"] else found[:0]
-    numbers = np.zeros((1, 2, 7), dtype=np.int64)
+    numbers = np.zeros((1, 2, _ROW), dtype=np.int64)
     numbers[0, :, 0] = spec["calls"]
     numbers[0, 0, 1:4] = len(alone), len(first), int(swap < 0)
     return np.concatenate([numbers, alone, first, found])
@@ -525,7 +543,7 @@ def _rounds(
     beside: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint32]],
 ) -> NDArray[np.int64]:
     order = random.integers(0, 4, rounds).astype(np.uint8)
-    out = np.zeros((rounds, 2, 7), dtype=np.int64)
+    out = np.zeros((rounds, 2, _ROW), dtype=np.int64)
 
     def both(values: list[Any]) -> Any:
         return (ctypes.c_void_p * 2)(

@@ -22,8 +22,11 @@ _TIMES = 9.0  # a change of which a factor says more than its percent
 _SHARED = 0.1  # logarithm of the change of a kernel's time that the other one brings, from which nothing is relied on
 _FAR = 4.0  # standard deviations from no effect at which few processes that agree are enough
 _SURE_OF_MEANS, _TAIL = 5, 0.02  # processes, and what else the mean has to say, from which that is said
+_TRIMMED = 0.1  # of the processes at either end, which something else may have disturbed
 _DIFFER = 1.04  # how many times as long nine tenths of the rounds take as one tenth, from which its calls differ
-_RARE = 0.03  # of a mean that rare rounds add, from which that is told
+_RARE = 0.015  # of a mean that rare rounds add, from which that is told
+_WAITS = 0.2  # of its rounds more than of the other's in which a kernel did not have the processor: it waits
+_ALWAYS = 0.9  # of the rounds of both, from which both wait
 _STATES = 1.25  # how many times as long some processes take as others, from which a kernel has several states
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
 
@@ -42,8 +45,10 @@ class KernelComparison(Tabled):
         One row per process: ``process``, ``cycles_a`` and ``cycles_b`` per call (medians), ``ratio`` (median of the
         rounds' b/a), the ``rounds`` that count, those ``busy`` (beside a busy thread of the same core) and those
         ``rejected`` (the clock rate changed or something interrupted). Also the ``mean_a`` and ``mean_b`` of the rounds
-        and what a tenth of them is below (``low_a``, ``low_b``) and above (``high_a``, ``high_b``); not in results of
-        before these were kept.
+        and what a tenth of them is below (``low_a``, ``low_b``) and above (``high_a``, ``high_b``), and what rare
+        calls that take much longer add to the mean of all calls, relative (``rare_a``, ``rare_b``); and the
+        share of the rounds in which the processor was not the kernel's all the time (``waited_a``, ``waited_b``). Not
+        in results of before these were kept.
     confidence
         Of the interval.
     least
@@ -236,9 +241,9 @@ class KernelComparison(Tabled):
         verdict += ", calls in a row, which overlap" if self._overlaps else ""
         means, rare = self._of_means, self._added_by_rare
         verdict += (
-            ", by the middle round and not by the mean"
-            if means is not None
-            else ", rare rounds apart"
+            f", by the middle round; by the mean {self._longer_on_average(means[0])}"
+            if means is not None and not self._agrees(*means)
+            else ", rare calls apart"
             if max(rare) > _RARE
             else ""
         )
@@ -276,6 +281,8 @@ class KernelComparison(Tabled):
             lines.append(self._told_means(*means))
         elif max(rare) > _RARE:
             lines.append(self._told_rare(*rare))
+        if self._waits:
+            lines.append(self._waits)
         if not self._differing and min(self._states) > _STATES:
             lines.append(
                 f"Both take up to {max(self._states):.1f} times as long in some processes as in others (branch "
@@ -303,6 +310,8 @@ class KernelComparison(Tabled):
 
         if "mean_a" not in self.table or self.disturbed or len(self.table) < _SURE_OF_MEANS:
             return None
+        if "rare_a" in self.table and not self._differing:
+            return self._with_rare_calls
         logs = np.log((self.table["mean_b"] / self.table["mean_a"]).to_numpy())
         error = logs.std(ddof=1) / np.sqrt(len(logs))
         off = abs(logs.mean() - np.log1p(self.effect))
@@ -314,6 +323,27 @@ class KernelComparison(Tabled):
         if self._differing and outside:  # the median of the processes: one that was disturbed moves their mean
             middle, (low, high) = np.median(logs), np.sort(logs)[[outside - 1, -outside]]
         return float(np.expm1(middle)), float(np.expm1(low)), float(np.expm1(high))
+
+    @property
+    def _with_rare_calls(self) -> tuple[float, float, float] | None:
+        """The effect on the mean, and its interval, where rare calls of one kernel add more than those of the other.
+
+        Interrupts add to both in proportion to their time, and so nothing to the ratio. By the mean of the processes
+        without the tenth at either end (Yuen 1974, The two-sample trimmed t for unequal population variances).
+        """
+        from scipy.stats import t
+
+        more = np.sort(np.log((1 + self.table["rare_b"]) / (1 + self.table["rare_a"])).to_numpy())
+        cut = int(_TRIMMED * len(more))
+        kept = more[cut : len(more) - cut]
+        middle = float(kept.mean())
+        error = np.clip(more, kept[0], kept[-1]).std(ddof=1) / (len(kept) / len(more) * np.sqrt(len(more)))
+        if abs(middle) <= max(t.ppf(0.9995, len(kept) - 1) * error, self.least):
+            return None
+        half = t.ppf((1 + self.confidence) / 2, len(kept) - 1) * error
+        effect, (low, high) = np.log1p(self.effect), np.log1p(self.interval)
+        ends = np.hypot(half, [effect - low, high - effect])
+        return float(np.expm1(effect + middle)), *np.expm1(effect + middle + ends * [-1, 1]).tolist()
 
     @property
     def _differing(self) -> list[int]:
@@ -330,18 +360,33 @@ class KernelComparison(Tabled):
 
     @property
     def _added_by_rare(self) -> tuple[float, float]:
-        """What rounds longer than the middle one add to the means of a and of b, without the worst processes."""
-        if "mean_a" not in self.table or self.disturbed:
+        """What calls much longer than the middle one add to the means of a and of b, without the worst processes."""
+        if "rare_a" not in self.table or self.disturbed:
             return 0.0, 0.0
         counts = len(self.table) - (len(self.table) + 9) // 10
-        more = [np.sort(self.table[f"mean_{k}"] / self.table[f"cycles_{k}"] - 1)[:counts] for k in "ab"]
+        more = [np.sort(self.table[f"rare_{k}"])[:counts] for k in "ab"]
         return float(more[0].mean()), float(more[1].mean())
 
     def _told_rare(self, of_a: float, of_b: float) -> str:
-        """Say what rare rounds add to the means."""
+        """Say what rare calls add to the means."""
         return (
-            f"Rare rounds take much longer, by rare calls or interrupts: they add {of_a:.0%} to the mean of "
+            f"Rare calls take much longer, by themselves or by interrupts: they add {of_a:.0%} to the mean of "
             f"{self.names[0]} and {of_b:.0%} to that of {self.names[1]}, which the effect above leaves out."
+        )
+
+    @property
+    def _waits(self) -> str:
+        """Say that one kernel waits now and then, if it lacks the processor much more often than the other one does."""
+        if "waited_a" not in self.table:
+            return ""
+        shares = self.table[["waited_a", "waited_b"]].mean().to_numpy()
+        k = int(shares.argmax())
+        if shares[k] - shares[1 - k] < _WAITS and shares.min() < _ALWAYS:
+            return ""
+        return (
+            f"{self.names[k]} did not have the processor all the time in {shares[k]:.0%} of its rounds "
+            f"({self.names[1 - k]} in {shares[1 - k]:.0%}): it waits now and then (for a process, a file, a lock or a "
+            "clock), which cycles do not measure."
         )
 
     @property
@@ -349,6 +394,16 @@ class KernelComparison(Tabled):
         """How many times as long a and b take in slow processes as in fast ones."""
         low, high = self.table[["cycles_a", "cycles_b"]].quantile([0.05, 0.95]).to_numpy()
         return float(high[0] / low[0]), float(high[1] / low[1])
+
+    def _agrees(self, effect: float, low: float, high: float) -> bool:
+        """Whether the effect on the middle round may be that on the mean."""
+        return low <= self.effect <= high and (effect > 0) == (self.effect > 0)
+
+    def _longer_on_average(self, effect: float) -> str:
+        """Say by how much b takes longer than a on average."""
+        if effect > _TIMES:
+            return f"{self.names[1]} takes {1 + effect:,.0f} times as long"
+        return f"{self.names[1]} takes {abs(effect):.2%} {'more' if effect > 0 else 'fewer'} cycles"
 
     def _told_means(self, effect: float, low: float, high: float) -> str:
         """Say what the effect on the mean is, and why it is another than on the middle round."""
@@ -358,10 +413,15 @@ class KernelComparison(Tabled):
             for k, name in enumerate("ab")
             if k in self._differing
         ]
-        why = f"Calls differ: {'; '.join(ranges)}" if ranges else "Some calls take much longer than most"
+        added = [
+            f"{more:.1%} to the mean of {name}" for more, name in zip(self._added_by_rare, self.names, strict=True)
+        ]
+        rare = f"Rare calls take much longer, and add {' and '.join(added)}, interrupts included"
+        why = f"Calls differ: {'; '.join(ranges)}" if ranges else rare
         return (
-            f"{why}. The effect on the mean of all rounds is {_change(effect)} ({_change(low)} to {_change(high)}), "
-            "where the one above is on the middle round. Decide which of them counts."
+            f"{why}. The effect on the mean of all calls is {_change(effect)} ({_change(low)} to {_change(high)}), "
+            "where the one above is on the middle round"
+            f"{'' if self._agrees(effect, low, high) else '. Decide which of them counts'}."
         )
 
     @property

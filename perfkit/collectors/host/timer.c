@@ -56,11 +56,16 @@ static double seconds_of(clockid_t clock) {
     clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+typedef struct { double wall, mine; } waiting_t;
+static waiting_t waiting_now(void) { return (waiting_t){seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_THREAD_CPUTIME_ID)}; }
+static int waited_since(waiting_t before) {
+    double mine = seconds_of(CLOCK_THREAD_CPUTIME_ID) - before.mine, wall = seconds_of(CLOCK_MONOTONIC) - before.wall;
+    return wall - mine > WAITED * wall;
+}
 static void long_sample(const pk_clock *clock, function f, const long *i, const double *d, long calls, int apart, uint64_t *row) {
-    double wall = seconds_of(CLOCK_MONOTONIC), mine = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    waiting_t before = waiting_now();
     sample(clock, f, i, d, calls, apart, row);
-    mine = seconds_of(CLOCK_THREAD_CPUTIME_ID) - mine, wall = seconds_of(CLOCK_MONOTONIC) - wall;
-    if (wall - mine > WAITED * wall) row[0] = 0; /* no reading: the sample is not steady */
+    if (waited_since(before)) row[0] = 0; /* no reading: the sample is not steady */
 }
 
 /* The control word of SSE. A library that is linked with -ffast-math sets flush-to-zero when it is loaded, for all that
@@ -78,15 +83,18 @@ static uint64_t ticks_of(const pk_clock *clock, function f, const long *i, const
     return pk_clock_end() - from - clock->overhead;
 }
 
+/* A row of two kernels' rounds: a sample, and behind it the ticks of the calls before it, as many as were made; less than 0
+   where the processor was not theirs all the time. */
+#define PAIR (7 + TRAINED)
 /* Two kernels in turns, each with its own number of calls: in each round both are sampled, in the order that the round's number says (even: the first
-   one first). Untimed calls before each sample, up to as many as `TRAINED` samples have or as fill `LONG_WARM`, bring back what the other kernel evicted from
+   one first). Calls before each sample, up to as many as `TRAINED` samples have or as fill `LONG_WARM`, bring back what the other kernel evicted from
    caches and branch predictors; where the number has a 2 there is one more, so that calls that take turns are not in step with the samples. `turn_of` says for others to read whose
    turn it is, by the kernel's label; 0: nobody's. */
 void perfkit_pairs(const function *f, const long *const *i, const double *const *d, const long *calls, long rounds,
-                   const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void), long apart,
+                   const uint8_t *order, uint64_t (*out)[2][PAIR], void (*const *setup)(void), long apart,
                    const unsigned char *labels, volatile unsigned char *turn_of, const uint32_t *control) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
-    uint64_t warm[7], taken[2] = {0, 0}, least[2] = {LONG_WARM, LONG_WARM};
+    uint64_t warm[PAIR], taken[2] = {0, 0}, least[2] = {LONG_WARM, LONG_WARM};
     uint32_t before = perfkit_control();
     for (int k = 0; k < 2; k++) {
         *turn_of = labels[k];
@@ -96,14 +104,18 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
     for (long r = -3; r < rounds; r++)
         for (int turn = 0; turn < 2; turn++) {
             int k = r < 0 ? turn : turn ^ (order[r] & 1);
+            uint64_t *row = r < 0 ? warm : out[r][k];
             *turn_of = labels[k];
             perfkit_set_control(control[k]);
             if (r >= 0 && order[r] & 2) ticks_of(&clock, f[k], i[k], d[k], 1);
             ticks_of(&clock, f[k], i[k], d[k], 1);
             /* As many in each round: an end at a certain time would come behind long calls, and the sample with it. */
-            for (uint64_t w = 0; r >= 0 && w < TRAINED && (w + 1) * least[k] <= LONG_WARM; w++) ticks_of(&clock, f[k], i[k], d[k], calls[k]);
-            (taken[k] > LONG_SAMPLE ? long_sample : sample)(&clock, f[k], i[k], d[k], calls[k], (int)apart, r < 0 ? warm : out[r][k]);
-            taken[k] = (r < 0 ? warm : out[r][k])[3];
+            waiting_t before_these = waiting_now();
+            for (uint64_t w = 0; r >= 0 && w < TRAINED && (w + 1) * least[k] <= LONG_WARM; w++) row[7 + w] = ticks_of(&clock, f[k], i[k], d[k], calls[k]);
+            (taken[k] > LONG_SAMPLE ? long_sample : sample)(&clock, f[k], i[k], d[k], calls[k], (int)apart, row);
+            if (waited_since(before_these))
+                for (int w = 7; w < PAIR; w++) row[w] = -row[w];
+            taken[k] = row[3];
             if (r < 0 && taken[k] < least[k]) least[k] = taken[k];
         }
     *turn_of = 0;

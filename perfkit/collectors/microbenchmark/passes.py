@@ -185,7 +185,7 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "bias": _nullable(asdict(got.bias)) if got.bias is not None else None,
         "lost": got.lost,
         "varies": got.varies,
-        "rare": got.rare,
+        "rare": list(got.rare),
         "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
     }  # fmt: skip
@@ -275,9 +275,9 @@ def _row(
         for end, moved in zip(ends, _moved(study, figures, below + lost * figures["cycles"], above), strict=True)
     ]
     more = median(float(timing[at].get("varies", 0.0)) for at in said.among)
-    rare = median(float(timing[at].get("rare", 0.0)) for at in said.among)
-    varies = _RARE.format(rare) if rare > _ADDED else ""
-    varies = _VARIES.format(more) if more > _MUCH * study.policy.tolerance else varies
+    rare = _added_by_rare([timing[at].get("rare") for at in said.among], study.policy.tolerance)
+    varies = _VARIES.format(more) if more > _MUCH * study.policy.tolerance else ""
+    varies = _RARE.format(rare) if rare else varies
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
@@ -330,13 +330,14 @@ _INTERRUPTED = (
 )
 _MUCH = 1.5  # tolerances by which the quiet windows take longer on average, from which it is said
 _VARIES = (
-    "its windows take {:.1%} longer on average than the figure, which is that of the fastest tenth: work that "
+    "its windows take {:.1%} longer on average than the figure, which is that of the fast windows (about the 10th "
+    "percentile): work that "
     "differs from one execution to the next has no one figure; make what decides it a dimension"
 )
-_ADDED = 0.1  # to the mean of the windows, from which it is said that rare ones add it
+_SURE = 3.0  # standard errors by which rare windows add more than interrupts do, from which it is said
 _RARE = (
-    "rare windows take much longer, by rare executions or interrupts: they add {:.0%} to the mean, which the figure "
-    "leaves out"
+    "rare executions take much longer than most: they add {:.1%} to the mean (interrupts apart), which the figure "
+    "leaves out; make what decides it a dimension"
 )
 _VAGUE = (
     "the figure is no longer than the interval that readings of the clock leave open (cycles_low, cycles_high), "
@@ -354,6 +355,22 @@ def _short(grain: Mapping[str, Any] | None, cycles: float) -> str:
         f"{grain['cycles']:.0f} cycles each): the figure is a mean of such readings, and its interval a step wider: "
         "repeat the work"
     )
+
+
+def _added_by_rare(passes: Sequence[Any], tolerance: float) -> float:
+    """Return what rare executions add to the mean, relative; 0 where that is within the tolerance, or may be chance.
+
+    From `Experiment.rare` of the passes; those of before it was kept have a number there, or nothing.
+    """
+    kept = [one for one in passes if isinstance(one, Sequence) and len(one) == 6]
+    n, added, squares, chains, interrupts, their_squares = (
+        (sum(each) for each in zip(*kept, strict=True)) if kept else [0.0] * 6
+    )
+    if not n or not chains:
+        return 0.0
+    more = added / n - interrupts / chains
+    error = math.sqrt(squares / n**2 + their_squares / chains**2)
+    return more if more > max(_SURE * error, tolerance) else 0.0
 
 
 _FIGURES = ("tsc", "ns", "cycles", "spread", "low", "high", "cycles_low", "cycles_high", "cycles_apart", "quiet")

@@ -128,9 +128,12 @@ class Experiment:
         What the readings around what is timed leave open.
     lost : float
         The share of the time that interrupts took, where windows are so long that some meet each.
-    varies, rare : float
-        By how much longer than the figure the quiet windows took on average, relative: without the longest few, which
-        interrupts may have met, and with them.
+    varies : float
+        By how much longer than the figure the quiet windows took on average, relative, without the longest few, which
+        interrupts may have met.
+    rare : tuple of float
+        Of windows in a row: their number, what the long ones take more than the middle one, relative, as a sum, and the
+        sum of the squares; and the same of chains, which interrupts alone make longer. Empty: unknown.
     """
 
     steps: int
@@ -142,7 +145,7 @@ class Experiment:
     bias: Bias | None = None
     lost: float = 0.0
     varies: float = 0.0
-    rare: float = 0.0
+    rare: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -309,7 +312,8 @@ class MeasuringProcess:
         apart: float | None = math.nan
         grain: Grain | None = None
         bias: Bias | None = None
-        lost = varies = rare = 0.0
+        lost = varies = 0.0
+        rare: tuple[float, ...] = ()
         while True:
             line = self._line(deadline)
             if line is None:
@@ -330,8 +334,10 @@ class MeasuringProcess:
                     bias = Bias(*map(float, words[1:]))
                 elif words[0] == "lost" and steps and len(words) == 2:
                     lost = float(words[1])
-                elif words[0] == "varies" and steps and len(words) == 3:
-                    varies, rare = map(float, words[1:])
+                elif words[0] == "varies" and steps and len(words) == 2:
+                    varies = float(words[1])
+                elif words[0] == "rare" and steps and len(words) == 7:
+                    rare = tuple(map(float, words[1:]))
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])
                     self.level = min(level, self.level) if self.level > 0 else level

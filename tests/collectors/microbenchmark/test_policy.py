@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfkit.collectors.microbenchmark.passes import _added_by_rare
 from perfkit.collectors.microbenchmark.policy import Verdict, agreement, best, judge_repetitions, unsettled_by
 from perfkit.study.runs import StudyRuns
 
@@ -70,3 +71,15 @@ def test_what_did_not_settle_says_why(verdicts, calm, told):
     verdicts = [Verdict(*one) for one in verdicts]
     assert not agreement(verdicts, calm, 0.02, 3).settled
     assert told in unsettled_by(verdicts, calm, 0.02, 3)
+
+
+@pytest.mark.parametrize(("passes", "added"), [
+    ([[500, 25.0, 12.5, 900, 0.0, 0.0]], 0.05),  # 50 hits of half as long again
+    ([[500, 25.0, 12.5, 900, 9.0, 9.0]], 0.04),  # interrupts took 1 % of the chains' time
+    ([[500, 25.0, 625.0, 900, 0.0, 0.0]], 0.0),  # one hit: chance
+    ([[500, 5.0, 0.5, 900, 0.0, 0.0]], 0.0),  # within the tolerance
+    ([[250, 12.5, 6.25, 450, 0.0, 0.0], [250, 12.5, 6.25, 450, 0.0, 0.0]], 0.05),
+    ([0.3, None, []], 0.0), ([], 0.0),  # kept by an earlier version, or not at all
+])  # fmt: skip
+def test_what_rare_executions_add_is_told_from_interrupts_and_chance(passes, added):
+    assert _added_by_rare(passes, 0.02) == pytest.approx(added)

@@ -9,8 +9,8 @@
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
-              "varies share all" (by how much longer than the figure the quiet windows took on average, without the longest few
-              and with them),
+              "varies share" (by how much longer than the figure the quiet windows took on average, without the longest few),
+              "rare n added squares n added squares" (of windows, and of chains: rare.h),
               "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
               region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
@@ -361,7 +361,7 @@ static double cycles_of(const windows_of *all, double grain) {
 }
 /* By how much longer than the figure the quiet windows of all runs take on average, relative: of work that differs from one
    execution to the next, of which the 10th percentile is the fast kind. What lies within the counter's steps is none. Without the
-   longest in thirty (of few windows, in ten), which interrupts may have met; and of all. */
+   longest in thirty (of few windows, in ten), which interrupts may have met. */
 static double all_ticks[LARGEST];
 static int all_n;
 static void take_ticks(const windows_of *run) {
@@ -369,10 +369,9 @@ static void take_ticks(const windows_of *run) {
 }
 static void answer_varies(double grain) {
     int kept = all_n - (all_n < 20 ? (all_n + 9) / 10 : (all_n + 29) / 30);
-    double sum = 0, most = 0, low = all_n < 10 ? 0 : about_tenth(all_ticks, all_n, grain); /* sorts them */
-    for (int i = 0; i < all_n; i++) sum += i < kept ? all_ticks[i] : 0, most += all_ticks[i];
-    double more = low > 0 && sum / kept - low > grain ? sum / kept / low - 1 : 0, rare = low > 0 && most / all_n - low > grain ? most / all_n / low - 1 : 0;
-    fprintf(answers, "varies %.6g %.6g\n", more, rare);
+    double sum = 0, low = all_n < 10 ? 0 : about_tenth(all_ticks, all_n, grain); /* sorts them */
+    for (int i = 0; i < kept; i++) sum += all_ticks[i];
+    fprintf(answers, "varies %.6g\n", low > 0 && sum / kept - low > grain ? sum / kept / low - 1 : 0);
 }
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
@@ -387,6 +386,8 @@ static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int
     fflush(answers);
     return cycles;
 }
+
+#include "rare.h"
 
 /* Windows until enough lay beside no busy neighbour; returns how many there were. */
 typedef struct { variant_function run, own_flush; int (*program)(char **); int windows, warmup, cold, counter; } timed;
@@ -421,7 +422,8 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
                                 "around the parallel part";
         else if (one.unpaired) *fault = "PK_BEGIN and PK_END do not come in pairs: each execution must begin what it ends, and end what it begins";
         else if (one.unreached) *fault = "PK_BEGIN and PK_END stand in the region, and a window of executions reached neither: they are what is to be "
-                                         "timed; where the whole region is, leave them out (#if)";
+                                         "timed. Where only some executions reach them, make what decides it a dimension, or ask for windows of "
+                                         "more executions (steps); where the whole region is to be timed, leave them out (#if)";
         if (**fault) return tried;
         tried++;
         /* Over milliseconds the clock rate changes and neighbours come and go: such a window is not timed again. */
@@ -578,6 +580,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     }
     answer_bias(at, &one, pk.steps);
     answer_varies(one.grain);
+    if (counter < 0) answer_rare(program || cold || one.ns * (double)pk.steps > BLOCK ? NULL : run, &pk, all_ticks, all_n);
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
