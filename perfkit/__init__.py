@@ -34,7 +34,7 @@ def _loaded(name: str) -> Any:
 __getattr__ = _loaded
 
 if not os.access(__path__[0], os.W_OK):  # installed by somebody else, as on servers
-    from perfkit.files import give_compiled_code_a_place
+    from perfkit.base.files import give_compiled_code_a_place
 
     give_compiled_code_a_place()
 

@@ -61,7 +61,7 @@ from .fitters.fleet_changes import FleetChanges as FleetChanges
 from .fitters.fleet_changes import fleet_changes as fleet_changes
 
 # Numbers that a notebook keeps for tables of many runs.
-from .workers.record import record as record
+from .base.record import record as record
 
 # Cores: resources, caches and what instructions cost.
 from .machine.core import Microarchitecture as Microarchitecture

@@ -21,9 +21,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfkit.base.files import shipped_folder
+from perfkit.base.results import KINDS
 from perfkit.errors import DataError, SettingError, closest, of_extra
-from perfkit.files import shipped_folder
-from perfkit.results import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +33,7 @@ FORMATS = {
     "samples": "perfkit.samples.table:Samples.from_parquet",
     "csv": "pandas:read_csv",
     "study": "perfkit.study.runs:StudyRuns.from_parquet",
-    "parquet": "perfkit.files:data_frame",
+    "parquet": "perfkit.base.files:data_frame",
     "trace": "perfkit.trace.trace:Trace.load",
     "truth": "perfkit.simulators.pmu.truth:Truth.from_parquet",
     "noise": "perfkit.diagnosis.noise_result:NoiseResult.load",

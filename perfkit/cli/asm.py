@@ -100,17 +100,17 @@ def asm(
 
 def _predicted(table: Any, lines: list[str], syntax: str, core: str) -> Any:
     """Return the table with what Gus predicts for each of its lists, unrolled."""
-    from perfkit.collectors.blocks.assembled import code_of
+    from perfkit.collectors.blocks.block import Block
     from perfkit.errors import PerfkitError
     from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.gus.gus import Gus
-    from perfkit.trace.block import BasicBlock
 
     gus = Gus(Microarchitecture.load(core))
     found = []
     for order in table["ORDER"]:
         try:
-            told = gus.block(BasicBlock(code_of("\n".join(lines[int(k)] for k in str(order).split(",")), syntax)))
+            text = "\n".join(lines[int(k)] for k in str(order).split(","))
+            told = gus.block(Block(text, syntax))  # type: ignore[arg-type]  # text is assembled
             found.append((told.unrolled, told.table["unrolled_bottleneck"].iloc[0], ""))
         except PerfkitError as error:
             found.append((float("nan"), "", str(error)))

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from perfkit.base.files import replaced
 from perfkit.cli import options
 from perfkit.cli.output import notes_to_stderr, print_json, progress_bar, rows, wrote
-from perfkit.files import replaced
 
 if TYPE_CHECKING:
     import pandas as pd

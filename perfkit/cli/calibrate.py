@@ -83,10 +83,10 @@ def _full(output: Path, as_json: bool) -> None:
     import sys
     from collections import Counter
 
+    from perfkit.base.files import replaced
     from perfkit.cli.output import print_json
     from perfkit.collectors.whole_core.core_file import measured_core
     from perfkit.collectors.whole_core.whole import measure_core
-    from perfkit.files import replaced
 
     keep = output.with_name(output.name + ".partial")
 

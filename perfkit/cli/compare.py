@@ -7,7 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import notes_to_stderr, wrote
-from perfkit.workers.progress import stages
+from perfkit.diagnosis.progress import stages
 
 ENDINGS = (".md", ".html", ".json", ".csv", ".parquet")
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from perfkit.base.files import replaced
 from perfkit.cli import options
 from perfkit.cli.output import print_json, wrote
 from perfkit.cli.samples import Collect, Cumulative, described, read_dumps
 from perfkit.errors import SettingError, counted
-from perfkit.files import replaced
 
 if TYPE_CHECKING:
     from perfkit.samples.table import Samples

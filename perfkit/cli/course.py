@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from perfkit.base.files import replaced
 from perfkit.cli import options
 from perfkit.cli.output import print_json, progress_bar, rows, wrote
 from perfkit.errors import DataError, PerfkitError, SettingError, UnavailableError, of_extra
-from perfkit.files import replaced
 
 app = options.group(
     "A class in a box: list the units, write students' versions and slides, grade submissions.",

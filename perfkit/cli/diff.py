@@ -65,7 +65,7 @@ def diff(
     """
     from perfkit.cli.diff_side import DiffSide, check_dumps, check_sides
     from perfkit.cli.standard_input import kept
-    from perfkit.workers.progress import stages
+    from perfkit.diagnosis.progress import stages
 
     with kept() as stdin, stages() as say:
         called = tuple(options.called_with(words, arguments))
@@ -147,7 +147,7 @@ def _text(found: Any, top: int) -> str:
 
 
 def _write(found: Any, output: Path, top: int) -> None:
-    from perfkit.files import replaced
+    from perfkit.base.files import replaced
     from perfkit.simulators.gus.diff import GusDiff
 
     if output.suffix == ".html":

@@ -149,8 +149,8 @@ class DiffSide:
         return Gus(Microarchitecture.load(core), warm=self.warm is not False)
 
     def _trace(self) -> "Trace":
-        from perfkit.cli.traces import named_trace
         from perfkit.collectors.kernels import compile_kernel, library_kernel
+        from perfkit.collectors.named_traces import named_trace
         from perfkit.collectors.open_traces import kernel_arguments
         from perfkit.collectors.tracer.tracer import Tracer
 

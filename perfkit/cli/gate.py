@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from perfkit.base.files import is_folder
 from perfkit.cli import options
 from perfkit.cli.output import print_json, wrote
 from perfkit.errors import MissingFileError, PerfkitError, SettingError
-from perfkit.files import is_folder
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.gate import Gate
@@ -67,7 +67,7 @@ def gate(
 
     Example: perfkit gate gates.toml -o comment.md
     """
-    from perfkit.workers.progress import stages
+    from perfkit.diagnosis.progress import stages
 
     with stages("starting") as say:  # what is imported next takes seconds on a slow disk
         from perfkit.diagnosis.gate import BASELINES, check_gate, measured_twice, read_baselines
@@ -216,9 +216,9 @@ def _read(path: Path, given: dict[str, Any]) -> "dict[str, Gate]":
     FormatError, SettingError
         The file is none, or a name in it is unknown.
     """
+    from perfkit.base.files import reading, whole_text
     from perfkit.diagnosis.gate import Gate
     from perfkit.errors import FormatError, did_you_mean
-    from perfkit.files import reading, whole_text
     from perfkit.study.settings_file import load_yaml
 
     text = whole_text(path, "a file of gates")
@@ -252,7 +252,7 @@ _KINDS: dict[str, Any] = {
 
 
 def _check_kinds(path: Path, name: str, values: Mapping[str, Any]) -> None:
-    from perfkit.files import check_fields
+    from perfkit.base.files import check_fields
 
     check_fields(values, {key: kind for key, kind in _KINDS.items() if key in values}, path, f"gate {name!r}")
 
@@ -261,7 +261,7 @@ def _tell(found: "list[GateVerdict]", markdown: bool, as_json: bool, output: Pat
     """Print the verdicts, and write the comment."""
     text = "\n".join(["## perfkit gate", "", *(each.markdown() for each in found)])
     if output is not None:
-        from perfkit.files import replaced
+        from perfkit.base.files import replaced
 
         with replaced(output) as temporary:
             temporary.write_text(text, encoding="utf-8")

@@ -72,8 +72,8 @@ def gus(
 
     Example: perfkit gus --source kernel.c -f f --sensitivity --causality -- 'f8[1000]' 1000
     """
-    from perfkit.cli.traces import of_threads
     from perfkit.collectors.kernels import SOURCES
+    from perfkit.collectors.named_traces import of_threads
     from perfkit.machine.core import Microarchitecture
     from perfkit.machine.instruction_tables import InstructionTables
     from perfkit.machine.overlays import calibrated_core, calibrated_for
@@ -145,8 +145,8 @@ def _tell_threads(
     sensitivity: bool, causality: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate every thread on a core of its own, and say who waits for whom, and what holds each back."""
+    from perfkit.diagnosis.progress import stages
     from perfkit.simulators.gus.threads import run_threads
-    from perfkit.workers.progress import stages
 
     with stages() as say:
         say(f"simulating {len(team)} threads, each on a core of its own")
@@ -242,8 +242,8 @@ def _check_recorded(ctx: typer.Context, called: list[str], what: str) -> None:
 def _trace(
     what: str, source: Path | None, function: str, build: str, flags: str, called: list[str], limit: int
 ) -> "Trace":
-    from perfkit.cli.traces import named_trace
     from perfkit.collectors.kernels import compile_kernel
+    from perfkit.collectors.named_traces import named_trace
     from perfkit.collectors.open_traces import kernel_arguments
 
     if bool(what) == bool(source):

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from perfkit.base.files import reading, shipped_folder
 from perfkit.errors import SettingError, UnavailableError, closest
-from perfkit.files import reading, shipped_folder
 
 _NUMBERS = re.compile(r"\[[-+.\d]+([ ,eE]+[-+.\d]+)*,?\]")  # a list of numbers, as Python text
 

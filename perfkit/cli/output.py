@@ -11,8 +11,8 @@ from typing import Any
 
 import typer
 
+from perfkit.base.files import replaced
 from perfkit.errors import PerfkitWarning
-from perfkit.files import replaced
 
 
 def print_json(found: Any) -> None:

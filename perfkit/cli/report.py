@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from perfkit.base.files import replaced
 from perfkit.cli import options
 from perfkit.cli.notebook_runs import checked, execute, find_notebook, pairs_of, parameters_of, shipped_notebooks
 from perfkit.cli.output import print_json, progress_bar, wrote
 from perfkit.errors import SettingError, listed
-from perfkit.files import replaced
 
 if TYPE_CHECKING:
     from perfkit.cli.pages.reports import ReportKind

@@ -19,12 +19,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from perfkit.base.files import existing, replaced
+from perfkit.base.in_order import in_order
+from perfkit.base.record import RECORD_TYPE
 from perfkit.cli import options
 from perfkit.cli.notebook_runs import checked, execute, pairs_of, parameters_of
 from perfkit.errors import FormatError, PerfkitError, SettingError, UnavailableError
-from perfkit.files import existing, replaced
-from perfkit.workers.in_order import in_order
-from perfkit.workers.record import RECORD_TYPE
 
 _LIBRARIES = "widgets.js"
 _TRIES = 2  # a kernel that dies (killed, out of memory) is started once more

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
+from perfkit.base.files import shipped_folder
 from perfkit.cli import options
 from perfkit.cli.notebook_runs import (
     checked,
@@ -29,7 +30,6 @@ from perfkit.cli.notebook_runs import (
 from perfkit.cli.output import print_json
 from perfkit.cli.report import ReportCommand
 from perfkit.errors import SettingError, UnavailableError
-from perfkit.files import shipped_folder
 
 HOST = "127.0.0.1"
 FORGOTTEN = 60  # seconds after which the kernel of an app's closed page is ended

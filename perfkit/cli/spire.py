@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from perfkit.base.files import is_folder
 from perfkit.cli import options
 from perfkit.cli.output import print_json, rows, wrote
 from perfkit.errors import MissingFileError, PerfkitWarning, SettingError
-from perfkit.files import is_folder
 
 if TYPE_CHECKING:
     from perfkit.fitters.spire.model import SpireModel

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from perfkit.base.files import replaced
 from perfkit.cli import options
 from perfkit.cli.output import print_json, progress_bar, rows, wrote
 from perfkit.errors import DataError, PerfkitError
-from perfkit.files import replaced
 
 if TYPE_CHECKING:
     from perfkit.collectors.microbenchmark import Plan

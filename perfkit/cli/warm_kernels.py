@@ -107,7 +107,7 @@ class WarmKernels:
 
     def _started(self) -> subprocess.Popen[str]:
         # Not -P: the kernels inherit it, and would not find the modules beside their notebook.
-        start = "import sys; del sys.path[0]; from perfkit.workers import warm; warm.main(sys.argv[1:])"
+        start = "import sys; del sys.path[0]; from perfkit.base import warm; warm.main(sys.argv[1:])"
         command = [sys.executable, "-c", start, *self._names]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

@@ -63,9 +63,9 @@ def why(
 
     Example: perfkit why ./program -o why.html -o why.answer
     """
+    from perfkit.base.files import existing
     from perfkit.cli.standard_input import kept
-    from perfkit.files import existing
-    from perfkit.workers.progress import stages
+    from perfkit.diagnosis.progress import stages
 
     path, function = _parted(program, function)
     existing(path)

@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from perfkit.files import replaced
+from perfkit.base.files import replaced
 
 RECORD = ".copied.json"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from perfkit.base.files import replaced
 from perfkit.collectors.command import run_quietly, warn_of_status, words_of
 from perfkit.errors import SettingError, UnavailableError
-from perfkit.files import replaced
 from perfkit.readers import cachegrind
 from perfkit.readers.report import Report
 from perfkit.samples.table import Samples

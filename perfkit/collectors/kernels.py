@@ -18,10 +18,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfkit.base.files import check_source, is_folder
 from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError, expect, of_extra
-from perfkit.files import check_source, is_folder
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from perfkit.base.files import is_folder
 from perfkit.errors import MissingFileError, SettingError, closest, expect
-from perfkit.files import is_folder
 from perfkit.trace.trace import Trace
 
 

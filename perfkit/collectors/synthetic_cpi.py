@@ -7,6 +7,7 @@ from numbers import Real
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from perfkit.errors import SettingError, expect
 from perfkit.samples.table import Samples
@@ -191,6 +192,26 @@ def artefact_cpi(
     about = {"events": events, "spread": spread, "count_spread": count_spread, "seed": seed}
     time = np.full(intervals, float(round(cycles)))
     return _samples(pd.DataFrame(counts, columns=names), time, work, workload, about), r2
+
+
+def with_event(samples: Samples, event: str, counts: ArrayLike) -> Samples:
+    """Return samples of one run with one more event: its count in each interval, in order.
+
+    Examples
+    --------
+    >>> samples, _ = synthetic_cpi(intervals=20, seed=1)
+    >>> with_event(samples, "interrupts", [7.0] * 20).events[-1]
+    'interrupts'
+    """
+    table = samples.table[["run", "interval", "at", "seconds", "event", "count"]].astype({"run": str, "event": str})
+    added = table[table["event"] == table["event"].iloc[0]].sort_values("interval")
+    added = added.assign(event=event, count=np.asarray(counts, dtype=np.float64))
+    return Samples.from_counts(
+        pd.concat([table, added], ignore_index=True),
+        time_event=samples.time_event,
+        work_event=samples.work_event,
+        runs=samples.runs,
+    )
 
 
 def _samples(

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from perfkit.base.files import a_path
 from perfkit.collectors.kernels import SOURCES, Kernel, compile_kernel
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import SettingError
-from perfkit.files import a_path
 from perfkit.trace.threads import ThreadTraces
 
 

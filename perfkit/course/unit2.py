@@ -1,7 +1,10 @@
 """Unit 2, counters and SPIRE: what happens most often is not what costs most."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,7 +12,9 @@ from perfkit import datasets
 from perfkit.collectors.synthetic import COSTLY, Generated, generate
 from perfkit.course.answers import Drawn, Exercise, Mistake, Solution, Unit, part_seed
 from perfkit.fitters.spire.model import Spire, SpireModel
-from perfkit.samples.table import Samples
+
+if TYPE_CHECKING:
+    from perfkit.samples.table import Samples
 
 AREAS = ("front-end", "bad speculation", "memory")
 _AREA = {event.name: event.area for event in COSTLY}

@@ -1,21 +1,25 @@
 """Unit 6, CPI stacks and self-deception: what a good fit does not prove. All samples are generated."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
-from perfkit.collectors.synthetic_cpi import PENALTIES, RATES, PlantedCpi, synthetic_cpi
+from perfkit.collectors.synthetic_cpi import PENALTIES, RATES, PlantedCpi, synthetic_cpi, with_event
 from perfkit.course.answers import Drawn, Exercise, Mistake, Solution, Unit, part_seed
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.estimator import make_estimator
 from perfkit.fitters.cpi.solvers import build_system, r_squared
 from perfkit.fitters.cpi.stack import CpiStack
 from perfkit.fitters.cpi.validation import blocked_folds, cross_validate, random_folds
-from perfkit.samples.table import Samples
+
+if TYPE_CHECKING:
+    from perfkit.samples.table import Samples
 
 # Rates per thousand instructions with which every event costs a few per cent of the cycles.
 _RATES = {name: rate for name, rate in RATES.items() if name != "iTLB-load-misses"} | {"dTLB-load-misses": 2.5}
@@ -56,27 +60,7 @@ class Deceiving:
     order: tuple[str, ...]
 
 
-def with_event(samples: Samples, event: str, counts: ArrayLike) -> Samples:
-    """Return samples of one run with one more event: its count in each interval, in order.
-
-    Examples
-    --------
-    >>> samples, _ = synthetic_cpi(intervals=20, seed=1)
-    >>> with_event(samples, "interrupts", [7.0] * 20).events[-1]
-    'interrupts'
-    """
-    table = samples.table[["run", "interval", "at", "seconds", "event", "count"]].astype({"run": str, "event": str})
-    added = table[table["event"] == table["event"].iloc[0]].sort_values("interval")
-    added = added.assign(event=event, count=np.asarray(counts, dtype=np.float64))
-    return Samples.from_counts(
-        pd.concat([table, added], ignore_index=True),
-        time_event=samples.time_event,
-        work_event=samples.work_event,
-        runs=samples.runs,
-    )
-
-
-def steady_counts(samples: Samples, seed: int) -> "pd.Series[float]":
+def steady_counts(samples: Samples, seed: int) -> pd.Series[float]:
     """Return counts of an event of a steady rate in time, whatever the program does, with 3 % of noise."""
     cycles = samples.table.loc[samples.table["event"] == "cycles"].sort_values("interval")["count"]
     noise = np.random.default_rng(seed).normal(0.0, 0.03, len(cycles))

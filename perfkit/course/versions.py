@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from perfkit.base.files import existing, json_object, shipped_folder, whole_text
 from perfkit.course.answers import Unit
 from perfkit.errors import FormatError
-from perfkit.files import existing, json_object, shipped_folder, whole_text
 
 _SOLUTION = re.compile(r"^[ \t]*###[ \t]*BEGIN SOLUTION\b.*?^[ \t]*###[ \t]*END SOLUTION[^\n]*\n?", re.M | re.S)
 _PARAMETER = re.compile(r"^student\b[^=\n]*=\s*(.*?)\s*(#[^\n]*)?$", re.M)

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfkit.base.files import array_of, check_fields, existing, json_object, member, reading, replaced
 from perfkit.dag.handmade import program_of_nodes
 from perfkit.dag.program import HOLD, OPS, OTHER, BlockProgram, Consumer, Ints
 from perfkit.errors import DataError, FormatError, SettingError, expect
-from perfkit.files import array_of, check_fields, existing, json_object, member, reading, replaced
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from perfkit.files import module_path
+from perfkit.base.files import module_path
 
 _SIMULATORS = Path(__file__).parents[1] / "simulators"
 _KEPT = "recurrence.simulate-*.nbi"  # numba's list of what it keeps of the largest part

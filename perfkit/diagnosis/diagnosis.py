@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import a_path
+from perfkit.base.results import Kind, Summarised, draw
 from perfkit.collectors.profile.hot import HotFunction, too_few
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
@@ -21,8 +23,6 @@ from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words, keeping
 from perfkit.diagnosis.words import SETS
 from perfkit.errors import FormatError, listed, of_extra
-from perfkit.files import a_path
-from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.groups import group
 from perfkit.simulators.gus.diff import HOLDS, in_the_object
 from perfkit.simulators.gus.files import load_result

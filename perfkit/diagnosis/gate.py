@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from perfkit.base.files import WRITER, is_folder, json_object, own_folder, replaced, whole_text
 from perfkit.collectors.kernels import SOURCES, compile_kernel, corpus_kernel, library_kernel
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
@@ -36,7 +37,6 @@ from perfkit.errors import (
     of_extra,
     percent,
 )
-from perfkit.files import WRITER, is_folder, json_object, own_folder, replaced, whole_text
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.simulators.gus.diff import GusDiff, Line, Side, diff_sides, said_of
@@ -475,7 +475,7 @@ _WANTED = {
 
 
 def _check_entry(path: str | Path, name: str, entry: Any) -> None:
-    from perfkit.files import check_fields
+    from perfkit.base.files import check_fields
 
     if not isinstance(entry, dict):
         raise FormatError(f"{path}: baseline {name!r} is no object")

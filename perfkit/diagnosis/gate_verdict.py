@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from perfkit.base.results import Kind, Plain, draw, labelled
 from perfkit.errors import of_extra
-from perfkit.results import Kind, Plain, draw, labelled
 from perfkit.simulators.gus.diff import GusDiff
 
 if TYPE_CHECKING:

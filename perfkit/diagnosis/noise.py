@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfkit.base.files import a_path
+from perfkit.base.results import Settings
 from perfkit.collectors.host.code import flags
 from perfkit.collectors.host.code import processor as processor_name
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.errors import DataError, PerfkitWarning, SettingError, of_extra
-from perfkit.files import a_path
 from perfkit.machine.core import Microarchitecture
-from perfkit.results import Settings
 from perfkit.simulators.gus.gus import Gus
 
 if TYPE_CHECKING:

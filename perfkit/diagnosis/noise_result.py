@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 
+from perfkit.base.results import Tabled, draw, drawn
 from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, Bend, bend, first_bottleneck, word
 from perfkit.errors import of_extra
-from perfkit.results import Tabled, draw, drawn
 
 if TYPE_CHECKING:
     import pandas as pd

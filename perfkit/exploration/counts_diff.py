@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
+from perfkit.base.results import Tabled, draw, joint_kind, labelled, markdown_table
 from perfkit.errors import PerfkitError, SettingError, listed
 from perfkit.exploration.exploration import per_work
 from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
 from perfkit.readers.open_samples import open_samples
-from perfkit.results import Tabled, draw, joint_kind, labelled, markdown_table
 from perfkit.samples.events import per_unit
 from perfkit.samples.table import Samples, expect_samples
 

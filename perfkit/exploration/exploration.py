@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from perfkit import datasets
+from perfkit.base.results import Tabled, draw
 from perfkit.errors import MissingFileError, PerfkitError, SettingError, counted, expect
 from perfkit.exploration import facts as known
 from perfkit.exploration.measure_next import advice
 from perfkit.exploration.methods import Tried, try_all, usual_costs, work_in_words
 from perfkit.fitters.spire.model import SpireModel
-from perfkit.readers.open_samples import dump_files, open_samples
+from perfkit.readers.open_samples import dump_files, is_shipped, open_samples
 from perfkit.readers.read import events_of, read_samples
-from perfkit.results import Tabled, draw
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import WORK_EVENTS, normalise, per_unit
 from perfkit.samples.fleet import Fleet
@@ -176,7 +175,7 @@ def _read(source: Any, time_event: str, work_event: str) -> tuple[list[Samples],
     parts, failed, missing = [], [], True
     for each in [source] if isinstance(source, str | Path) else source:
         try:
-            if str(each) in datasets.names():
+            if is_shipped(each):
                 parts.append(open_samples(each, memory=True, time_event=time_event, work_event=work_event))
                 continue
             paths = dump_files(each)

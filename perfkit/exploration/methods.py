@@ -8,15 +8,16 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import Summarised
 from perfkit.errors import PerfkitError, counted, listed
 from perfkit.exploration.facts import FEW, contradictions
-from perfkit.exploration.models import core_of, nearest_core, simulated_model
+from perfkit.exploration.models import nearest_core, simulated_model
 from perfkit.fitters.bottlenecks.model import CANNOT_TELL, Bottlenecks
+from perfkit.fitters.bottlenecks.recognise import core_of
 from perfkit.fitters.cpi.checks import inseparable
 from perfkit.fitters.cpi.stack import CpiFit, CpiStack
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.fitters.topdown import TopDown
-from perfkit.results import Summarised
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core, per_unit
 from perfkit.samples.processors import misses_level, processor_of

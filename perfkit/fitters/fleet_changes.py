@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import Tabled, draw, labelled
 from perfkit.errors import DataError, SettingError, expect
-from perfkit.results import Tabled, draw, labelled
 from perfkit.samples.events import per_unit
 from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
 from perfkit.samples.parts import by_event

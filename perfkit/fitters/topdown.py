@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import Settings, Tabled, draw, labelled
 from perfkit.errors import DataError, PerfkitWarning, SettingError, counted, expect
-from perfkit.results import Settings, Tabled, draw, labelled
 from perfkit.samples.events import TIME_EVENTS, normalise
 from perfkit.samples.table import Samples, expect_samples
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from perfkit.base.files import is_folder, reading, whole_text
 from perfkit.errors import FormatError, MissingFileError, PerfkitWarning, SettingError, expect, of_extra
-from perfkit.files import is_folder, reading, whole_text
 from perfkit.machine.measured_forms import MeasuredForm, read_forms, write_forms
 from perfkit.machine.recognise import Recognised, host
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from perfkit.base.files import a_path, replaced, toml_of
 from perfkit.errors import FormatError
-from perfkit.files import a_path, replaced, toml_of
 from perfkit.machine.layers import Layer, Row
 
 if TYPE_CHECKING:

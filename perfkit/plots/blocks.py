@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.plots.style import SERIES, axes_or_new
-from perfkit.results import labelled
+from perfkit.plots.style import SERIES, axes_or_new, mark_kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +29,7 @@ def plot_blocks(result: Any, ax: Any = None) -> "Axes":
             cycles, np.arange(1, len(cycles) + 1) / max(len(cycles), 1), where="post", color=SERIES[k], label=label
         )
     axes.set(xscale="log", xlabel="cycles of a block", ylabel="share of the blocks", ylim=(0, 1.02))
-    axes.set_title(f"Basic blocks in their steady state{labelled(result.kind)}")
+    axes.set_title("Basic blocks in their steady state")
+    mark_kind(axes, result.kind)
     axes.legend(fontsize=8, frameon=False)
     return axes

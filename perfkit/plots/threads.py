@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
-from perfkit.plots.style import axes_or_new, cut_apart
+from perfkit.plots.style import axes_or_new, cut_apart, mark_kind
 from perfkit.plots.ticks import large_numbers
-from perfkit.results import labelled
 
 if TYPE_CHECKING:
     from perfkit.simulators.gus.threads import ThreadsResult
@@ -24,7 +23,8 @@ def plot_work(traces: ThreadTraces, ax: Axes | None = None) -> Axes:
     ax.axvline(traces.instructions.mean(), color="0.4", linestyle="--", label="mean")
     ax.set_xlabel("number of executed instructions")
     large_numbers(ax)
-    ax.set_title(f"Instructions of each thread{labelled(traces.kind)}")
+    ax.set_title("Instructions of each thread")
+    mark_kind(ax, traces.kind)
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.2))  # a bar may lie anywhere
     return ax
 
@@ -55,7 +55,8 @@ def plot_shared_lines(lines: SharedLines, top: int = 12, ax: Axes | None = None)
     ax.set_yticks(rows, [f"{name or f'{row.address:#x}'}, {row.sharing}" for name, row in named])
     ax.set_xlabel("accesses by the threads that share the line")
     large_numbers(ax)
-    ax.set_title(f"Lines that several threads use while one writes{labelled(lines.kind)}")
+    ax.set_title("Lines that several threads use while one writes")
+    mark_kind(ax, lines.kind)
     beside = max(0, 3 - len(table)) / 2  # few bars stand in the middle, and are no thicker
     ax.set_ylim(-0.6 - beside, len(table) - 0.4 + beside)
     if len(table):

@@ -18,13 +18,13 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from perfkit.base.files import paths_of
+from perfkit.base.in_order import Progress, in_order
 from perfkit.errors import DataError, MissingFileError, PerfkitError, SettingError, UnavailableError
-from perfkit.files import paths_of
 from perfkit.readers.fleet_labels import label_runs
 from perfkit.samples.events import normalise
 from perfkit.samples.fleet import FILE_COLUMNS, Fleet
 from perfkit.samples.parts import Part, part_of, read_head, runs_of, with_events, write_part
-from perfkit.workers.in_order import Progress, in_order
 
 JOURNAL = "files.jsonl"
 _OUR_OWN = {".parquet", ".pq"}

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
+from perfkit.base.files import arrow_buffer
 from perfkit.errors import FormatError, counted
-from perfkit.files import arrow_buffer
 from perfkit.readers.numbers import BLANKS, DRESSED, NUMBER_PATTERN, POINTED, SCALES, SPACES, Token, settle
 from perfkit.readers.report import Report, quoted
 from perfkit.readers.scales import bears_scale, caution_of_scale

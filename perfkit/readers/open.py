@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from perfkit.base.files import afford, affordable
 from perfkit.errors import DataError, FormatError
-from perfkit.files import afford, affordable
 
 _MAGIC = {"gzip": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "bzip2": b"BZh", "zstandard": b"\x28\xb5\x2f\xfd"}
 _COMPRESSED = {".gz", ".xz", ".bz2", ".zst"}

@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
+from perfkit.base.files import paths_of
 from perfkit.errors import MissingFileError, SettingError, closest
-from perfkit.files import paths_of
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.workers.in_order import Progress
+    from perfkit.base.in_order import Progress
 
 Source = str | Path | Iterable[str | Path]
 
@@ -192,6 +192,13 @@ def _in_memory(
     if not parts:
         raise SettingError("a source is the name of a data set, a file, or a pattern of files; found none")
     return parts[0] if len(parts) == 1 else Samples.concat(parts)
+
+
+def is_shipped(source: str | Path) -> bool:
+    """Whether a source is the name of a data set that ships with perfkit."""
+    from perfkit import datasets
+
+    return str(source) in datasets.names()
 
 
 def dump_files(source: str | Path) -> list[Path]:

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from perfkit.base.files import existing, paths_of, reading
 from perfkit.errors import FormatError, SettingError, counted
-from perfkit.files import existing, paths_of, reading
 from perfkit.readers.identical import identical_runs
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 import pandas as pd
 
+from perfkit.base.files import toml_of
 from perfkit.errors import FormatError, SettingError, counted
-from perfkit.files import toml_of
 from perfkit.samples.events import normalise
 
 AREAS = ("front-end", "bad speculation", "memory", "core")

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from perfkit.base.files import existing, json_object, reading, replaced
+from perfkit.base.in_order import Progress, in_order
+from perfkit.base.results import Summarised, answering, draw, joint_kind
 from perfkit.errors import DataError, FormatError, SettingError, counted, did_you_mean, expect
-from perfkit.files import existing, json_object, reading, replaced
-from perfkit.results import Summarised, answering, draw, joint_kind
 from perfkit.samples.parts import Intervals, Part, load_part, load_rows, part_of, rows_of
 from perfkit.samples.table import Samples
-from perfkit.workers.in_order import Progress, in_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

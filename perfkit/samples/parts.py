@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from perfkit.base.files import check_fields, existing, json_object, reading, replaced
 from perfkit.errors import DataError, FormatError
-from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.samples.table import RUN_COLUMNS, Samples, complete_table, no_accounting, no_problems
 
 FORMAT, _VERSION = "perfkit-intervals", 1

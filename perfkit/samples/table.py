@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import pandas as pd
 
+from perfkit.base.files import check_fields, existing, json_object, reading, replaced
+from perfkit.base.results import KINDS, Kind, Summarised, draw, drawn, joint_kind
 from perfkit.errors import DataError, FormatError, SettingError, closest, counted, expect, listed
-from perfkit.files import check_fields, existing, json_object, reading, replaced
-from perfkit.results import KINDS, Kind, Summarised, draw, drawn, joint_kind
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, counter_unit, is_translated, normalise, per_unit
 
 if TYPE_CHECKING:

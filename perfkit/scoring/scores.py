@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import Kind, Tabled, draw
 from perfkit.errors import DataError
-from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

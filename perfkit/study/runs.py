@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
+from perfkit.base.files import a_path, arrow_table, check_fields, existing, json_object, reading, replaced
+from perfkit.base.results import Summarised, answering, draw, labelled
 from perfkit.errors import (
     DataError,
     FormatError,
@@ -21,8 +23,6 @@ from perfkit.errors import (
     expect,
     listed,
 )
-from perfkit.files import a_path, arrow_table, check_fields, existing, json_object, reading, replaced
-from perfkit.results import Summarised, answering, draw, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import FENCE_ERROR
 

@@ -9,8 +9,8 @@ import pydantic
 import yaml
 from pydantic import BaseModel
 
+from perfkit.base.files import reading, whole_text
 from perfkit.errors import FormatError, SettingError, did_you_mean, listed
-from perfkit.files import reading, whole_text
 from perfkit.study.parts import Range
 
 _MOST_YAML = 200_000

@@ -20,8 +20,8 @@ import pydantic
 import yaml
 from pydantic import BaseModel, Field, field_validator, model_validator
 
+from perfkit.base.files import a_path, is_folder
 from perfkit.errors import SettingError, did_you_mean
-from perfkit.files import a_path, is_folder
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import (
     Assembly,

@@ -15,8 +15,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, FormatError, of_extra
-from perfkit.files import (
+from perfkit.base.files import (
     a_path,
     afford,
     arrow_buffer,
@@ -28,6 +27,7 @@ from perfkit.files import (
     reading,
     replaced,
 )
+from perfkit.errors import DataError, FormatError, of_extra
 from perfkit.trace.code import (
     Provenance,
     StaticCode,

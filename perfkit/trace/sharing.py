@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.results import Kind, Tabled, draw, labelled
 from perfkit.errors import SettingError, of_extra
-from perfkit.results import Kind, Tabled, draw, labelled
 from perfkit.trace.code import expand
 
 if TYPE_CHECKING:

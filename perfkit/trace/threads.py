@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import check_fields, existing, json_object, member, read_archive, reading, write_archive
+from perfkit.base.results import Kind, Summarised, draw, labelled
 from perfkit.errors import DataError, FormatError, of_extra
-from perfkit.files import check_fields, existing, json_object, member, read_archive, reading, write_archive
-from perfkit.results import Kind, Summarised, draw, labelled
 from perfkit.trace.sharing import SERIAL, SharedLines, shared_lines
 from perfkit.trace.trace import Trace
 

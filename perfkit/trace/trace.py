@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perfkit.base.files import replaced
+from perfkit.base.results import LONGEST_REPR, Kind, Summarised, draw, labelled
 from perfkit.errors import DataError, FormatError, SettingError, expect
-from perfkit.files import replaced
-from perfkit.results import LONGEST_REPR, Kind, Summarised, draw, labelled
 from perfkit.trace import file
 from perfkit.trace.code import Provenance, StaticCode, TraceChunk, expand, flat, missing_where_zero
 

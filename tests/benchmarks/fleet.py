@@ -24,9 +24,9 @@ import numpy as np
 import pandas as pd
 
 import perfkit as pk
+from perfkit.base.in_order import in_order
 from perfkit.fitters.spire.summary import merge_events, summarise
 from perfkit.samples.parts import write_columns
-from perfkit.workers.in_order import in_order
 
 open_samples = partial(pk.open_samples, memory=None)  # a folder is a fleet, a file is not
 

@@ -53,7 +53,7 @@ def pages(folder: Path) -> dict[str, int]:
 
 def is_warm(process: psutil.Process) -> bool:
     """Whether kernels are forked from a process."""
-    return any("perfkit.workers import warm" in word for word in process.cmdline())
+    return any("perfkit.base import warm" in word for word in process.cmdline())
 
 
 class Program:

@@ -42,7 +42,7 @@ if a == 3 and not (pathlib.Path(folder) / "mended").exists():
 
 
 KILLS_ITS_WORKER = """import os, pathlib, time
-from perfkit.workers.record import record
+from perfkit.base.record import record
 record("worker", os.getppid())
 marker = pathlib.Path(folder) / f"{a} was begun"
 first = not marker.exists()

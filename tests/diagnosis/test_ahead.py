@@ -154,7 +154,7 @@ def test_shipped_code_is_run_where_it_fits_and_compiled_elsewhere(tmp_path):
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_what_is_found_out_stays_on_the_screen(capsys, monkeypatch, terminal):
-    from perfkit.workers.progress import stages
+    from perfkit.diagnosis.progress import stages
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
     with stages() as say:
@@ -182,7 +182,7 @@ def test_warnings_begin_lines_of_their_own(capsys):
 
 
 def test_what_is_refused_at_once_is_told_without_a_stage(capsys, monkeypatch):
-    from perfkit.workers import progress
+    from perfkit.diagnosis import progress
 
     monkeypatch.setattr(progress, "_EVERY", 0.05)
     with pytest.raises(SettingError), progress.stages("starting"):

@@ -22,11 +22,11 @@ from perfkit.collectors.tracer import lines
 from perfkit.diagnosis.calls import Calls, share_of_counted, whole_calls
 from perfkit.diagnosis.diagnosis import Measured
 from perfkit.diagnosis.ports import keeping
+from perfkit.diagnosis.progress import signs
 from perfkit.diagnosis.team import _beginning
 from perfkit.simulators.gus.threads import _pieces, _run, _Transfers
 from perfkit.simulators.memory.memory import MemoryPass
 from perfkit.trace.threads import ThreadTraces
-from perfkit.workers.progress import signs
 from tests.diagnosis.programs import CHAIN, compiled, needed
 from tests.diagnosis.test_parts import inquiry
 from tests.results.examples import EXAMPLES
@@ -266,7 +266,7 @@ def test_a_script_is_told_what_is_done_and_a_test_is_not(capsys):
     assert capsys.readouterr().err.startswith("perfkit: looking")
     with signs(print) as say:
         assert say is print
-    code = "from perfkit.workers.progress import signs\nwith signs(None) as say: say('looking')"
+    code = "from perfkit.diagnosis.progress import signs\nwith signs(None) as say: say('looking')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr.startswith("perfkit: looking")
 

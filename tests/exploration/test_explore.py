@@ -19,7 +19,7 @@ from perfkit.cli.pages.answer import of_cpi, of_exploration, of_spire, page
 from perfkit.errors import FormatError, PerfkitError, SettingError
 from perfkit.exploration import exploration
 from perfkit.exploration.methods import Tried
-from perfkit.exploration.models import core_of
+from perfkit.fitters.bottlenecks.recognise import core_of
 from perfkit.samples.events import mode_cautions
 from perfkit.samples.processors import processor_of
 from tests.results.examples import EXAMPLES

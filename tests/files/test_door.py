@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import perfkit as pk
-from perfkit import files
+from perfkit.base import files
 from perfkit.errors import FormatError, PerfkitError, SettingError
 from perfkit.study.expressions import Expression
 from perfkit.study.study import Study

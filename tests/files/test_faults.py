@@ -16,11 +16,11 @@ import pytest
 from matplotlib.figure import Figure
 
 import perfkit as pk
+from perfkit.base.files import data_frame
 from perfkit.cli.output import draw, write_picture
 from perfkit.cli.report import write
 from perfkit.collectors.blocks.cycles import read_kept
 from perfkit.errors import FormatError
-from perfkit.files import data_frame
 from tests.benchmarks import faults
 from tests.results.examples import EXAMPLES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.files import give_compiled_code_a_place
+from perfkit.base.files import give_compiled_code_a_place
 
 ROOT = Path(__file__).resolve().parents[2]
 # Root may write everywhere: that the package's folder cannot be written to is what os.access and numba are made to say.

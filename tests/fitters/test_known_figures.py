@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
+from perfkit.base.results import Summarised
 from perfkit.fitters.bottlenecks.features import NAMES, RULES, SUMS, features
 from perfkit.fitters.cpi.solvers import solve_bounded, solve_lasso, solve_nnls, solve_nnls_many, solve_ols
-from perfkit.results import Summarised
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.exploration.models import core_of
 from perfkit.fitters.bottlenecks.names import event_map, maker, matched, names_for, not_listed, published
+from perfkit.fitters.bottlenecks.recognise import core_of
 from perfkit.samples.events import core_unit, modes, normalise
 from tests.fitters.event_names import map_table
 

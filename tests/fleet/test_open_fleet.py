@@ -296,7 +296,7 @@ def test_a_killed_worker_changes_no_sum_and_no_file_counts_twice(tmp_path):
         write_part(samples, tmp_path / f"{i}.parquet")
     fleet = pk.open_samples(tmp_path, memory=False)
     pieces = [(piece,) for piece in fleet.pieces()[1]]
-    from perfkit.workers.in_order import in_order
+    from perfkit.base.in_order import in_order
     from tests.fleet.killing import sums
 
     marker = str(tmp_path / "killed")

@@ -240,7 +240,7 @@ def test_every_public_function_that_raises_says_so():
 
 
 def test_the_docstrings_of_public_functions_and_classes_name_what_they_take():
-    """Of two or more parameters, each; `ax`, which every picture takes, is `perfkit.results`' to tell."""
+    """Of two or more parameters, each; `ax`, which every picture takes, is `perfkit.base.results`' to tell."""
     silent = {}
     for package in LAZY:
         module = importlib.import_module(package)

@@ -1,7 +1,7 @@
 """What the fuzzer found: damage that made a reader fail instead of saying what is wrong.
 
-`perfkit.files.reading` takes whatever fails for the file's fault, so that it is a refusal all the same; here it must be
-the reader's own, with its reason.
+`perfkit.base.files.reading` takes whatever fails for the file's fault, so that it is a refusal all the same; here
+it must be the reader's own, with its reason.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The contract of results (`perfkit.results`), kept by every result class, and none is forgotten."""
+"""The contract of results (`perfkit.base.results`), kept by every result class, and none is forgotten."""
 
 import importlib
 import inspect
@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import perfkit
+from perfkit.base.results import KINDS, UNKNOWN, Result, Summarised
 from perfkit.errors import FormatError
-from perfkit.results import KINDS, UNKNOWN, Result, Summarised
 from tests.results.examples import EXAMPLES
 
 mpl.use("Agg")

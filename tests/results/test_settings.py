@@ -14,9 +14,9 @@ from sklearn.base import clone
 
 import perfkit
 import perfkit as pk
+from perfkit.base.results import Settings
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.topdown import TopDown
-from perfkit.results import Settings
 from tests.results.examples import calibration, dag_schedule, gus_result, ranking
 
 PACKAGE = Path(perfkit.__file__).parent
@@ -224,7 +224,7 @@ def test_a_folder_is_no_file_to_write(tmp_path):
         ranking().save(tmp_path / "nowhere" / "ranking.csv")
 
 
-# Whoever writes elsewhere than to a temporary path of `perfkit.files.replaced`, and why.
+# Whoever writes elsewhere than to a temporary path of `perfkit.base.files.replaced`, and why.
 WRITES_ELSEWHERE = {
     "fitters/cpi/files.py": "a member of the file, unpacked to be read",
     "simulators/gus/files.py": "the trace within the file, unpacked to be read",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
+from perfkit.base.files import replaced
 from perfkit.errors import SettingError
-from perfkit.files import replaced
 from perfkit.plots.cpi_stack import named_fits
 from perfkit.plots.live.cpi import live_cpi
 from perfkit.plots.live.grid import Progress, live_roofs, live_what_if

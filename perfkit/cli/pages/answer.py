@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from perfkit.base.files import replaced
 from perfkit.errors import counted
-from perfkit.files import replaced
 from perfkit.plots.style import breakable
 from perfkit.samples.events import per_unit
 

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from perfkit.base.files import replaced
 from perfkit.cli.pages.answer import AnswerPage, Markup, drawn, illustrated, write_page
 from perfkit.diagnosis import words
 from perfkit.diagnosis.opinions import DAG_LIMIT, scheduled
 from perfkit.diagnosis.screen import FAR, share_of_call, spent_in
 from perfkit.diagnosis.window import HotWindow, hot_window
 from perfkit.errors import PerfkitError
-from perfkit.files import replaced
 from perfkit.plots.gus import hottest
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfkit.base.files import replaced
+from perfkit.base.results import Kind, Tabled, draw
 from perfkit.collectors.blocks.assembled import code_of
 from perfkit.collectors.host.measuring import CLOCK
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, listed, of_extra
-from perfkit.files import replaced
-from perfkit.results import Kind, Tabled, draw
 from perfkit.trace.block import CODE, PAGE, WORD, BasicBlock, listed_blocks
 
 if TYPE_CHECKING:

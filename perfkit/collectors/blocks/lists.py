@@ -7,8 +7,8 @@ import lzma
 from pathlib import Path
 from typing import Any
 
+from perfkit.base.files import existing, reading
 from perfkit.errors import FormatError
-from perfkit.files import existing, reading
 
 
 def read_blocks(path: str | Path) -> list[str]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfkit.base.files import check_source, is_folder
 from perfkit.collectors.dag.kernel_trace import KernelTrace, optimised, returnable, sizes, working_copies
 from perfkit.collectors.dag.llvm_ir import instrument, only_function
 from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError, expect
-from perfkit.files import check_source, is_folder
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture

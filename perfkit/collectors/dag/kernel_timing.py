@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perfkit.base.results import Kind, Tabled, draw
 from perfkit.collectors.dag.kernel_trace import KernelTrace, jit
 from perfkit.errors import SettingError, UnavailableError, of_extra
-from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
     import pandas as pd

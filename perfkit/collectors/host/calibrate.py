@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfkit.base.results import Kind, Plain, draw
 from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.code import flags, processor
 from perfkit.collectors.host.resources import EXTRAS, core_resources, memory_resources
@@ -33,7 +34,6 @@ from perfkit.machine.core import Microarchitecture, recognised_host
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.overlays import write_overlay
-from perfkit.results import Kind, Plain, draw
 from perfkit.trace.x86 import class_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from perfkit.base.files import replaced
+from perfkit.base.results import Kind, Tabled, draw, drawn
 from perfkit.collectors.host.true_cycles import ALONE, CLOCK, FENCE
-from perfkit.files import replaced
-from perfkit.results import Kind, Tabled, draw, drawn
 
 if TYPE_CHECKING:
     import pandas as pd

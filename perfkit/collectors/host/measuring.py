@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import module_path
 from perfkit.collectors.host.cycle_clock import judge, link_cycles
 from perfkit.collectors.tracer.copied import functions_before, load_mode
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, SettingError, UnavailableError
-from perfkit.files import module_path
 
 if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel

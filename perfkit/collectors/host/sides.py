@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from perfkit.base.files import is_folder
 from perfkit.collectors.kernels import CXX, SOURCES, Kernel, compile_kernel, corpus_kernel, library_kernel
 from perfkit.errors import MissingFileError, SettingError
-from perfkit.files import is_folder
 
 
 def kernel_from(

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import existing, reading, replaced
+from perfkit.base.results import Kind, Summarised, answering, draw
 from perfkit.collectors.host.cycle_clock import (
     QUANTILE,
     SHARED,
@@ -49,8 +51,6 @@ from perfkit.collectors.host.measuring import (
     started,
 )
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
-from perfkit.files import existing, reading, replaced
-from perfkit.results import Kind, Summarised, answering, draw
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from perfkit.base.cluster import connected, jobs_gone
 from perfkit.collectors.microbenchmark.passes import Task
 from perfkit.errors import UnavailableError
 from perfkit.study.study import Study
-from perfkit.workers.cluster import connected, jobs_gone
 
 _TOPIC = "perfkit-study-rows"
 _PATIENCE = 5.0  # seconds without a row and without a worker before SLURM is asked for the jobs

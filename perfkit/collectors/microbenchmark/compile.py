@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perfkit.base.files import replaced
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.osaca import osaca
 from perfkit.collectors.microbenchmark.code_kind import Code, kind_of_code
@@ -40,7 +41,6 @@ from perfkit.collectors.microbenchmark.sources import (
     variant,
 )
 from perfkit.errors import DataError, UnavailableError
-from perfkit.files import replaced
 from perfkit.study.parts import Configuration
 from perfkit.study.study import Study, text_without_comments
 

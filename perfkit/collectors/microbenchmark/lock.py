@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from perfkit.files import own_folder
+from perfkit.base.files import own_folder
 
 
 @contextmanager

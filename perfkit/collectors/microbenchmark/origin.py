@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from perfkit.base.files import WRITER
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import MachineState, now
 from perfkit.collectors.microbenchmark.files_read import ENVIRONMENT, hash_of
 from perfkit.errors import FormatError, PerfkitWarning, SettingError, UnavailableError
-from perfkit.files import WRITER
 from perfkit.study.study import Study, split_compiler
 
 _MISSING = "missing: "

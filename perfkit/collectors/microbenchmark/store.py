@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from perfkit.base.files import replaced
 from perfkit.errors import DataError, SettingError
-from perfkit.files import replaced
 from perfkit.study.runs import read_experiments, read_records
 
 

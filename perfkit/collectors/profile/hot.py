@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from perfkit.base.results import Kind, Tabled, draw
 from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target, opened, total
 from perfkit.collectors.profile.watched import said, watched
 from perfkit.collectors.tracer.demangle import forms, parted
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.stubs import stub_at
 from perfkit.errors import DataError, MissingFileError, UnavailableError, of_extra
-from perfkit.results import Kind, Tabled, draw
 from perfkit.trace.standing import STUB
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import module_path
 from perfkit.collectors.tracer.bounds import Placed, missed_by
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
@@ -33,7 +34,6 @@ from perfkit.collectors.tracer.own_memory import interpreter, own_paths, thread_
 from perfkit.collectors.tracer.pinned import pinned_environment, process_environment, renamed
 from perfkit.collectors.tracer.recording import Recording, disassembled, whole_blocks
 from perfkit.errors import DataError, NeverCalledError, UnavailableError
-from perfkit.files import module_path
 
 _CHILD = "perfkit.collectors.tracer.child"
 _BUFFERS = ("blocks", "addresses", "sizes")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import existing
 from perfkit.collectors.tracer.arguments import described_arguments
 from perfkit.collectors.tracer.bounds import BeyondWarning, misses
 from perfkit.collectors.tracer.demangle import demangled, named_as
@@ -21,7 +22,6 @@ from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
 from perfkit.collectors.tracer.lines import Loaded, annotate
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
-from perfkit.files import existing
 from perfkit.trace.code import Provenance
 from perfkit.trace.standing import is_system
 from perfkit.trace.threads import BARRIERS, ThreadTraces

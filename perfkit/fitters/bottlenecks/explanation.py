@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from perfkit.base.results import Tabled, draw
 from perfkit.errors import SettingError, counted, did_you_mean, listed
 from perfkit.fitters.bottlenecks.doubts import in_turns, share_counted
 from perfkit.fitters.bottlenecks.features import (
@@ -21,7 +22,6 @@ from perfkit.fitters.bottlenecks.features import (
     telling_all,
 )
 from perfkit.fitters.bottlenecks.names import names_for, pasted
-from perfkit.results import Tabled, draw
 from perfkit.samples.events import as_perf_types
 from perfkit.samples.table import Samples
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import existing, replaced
 from perfkit.errors import FormatError, UnavailableError
-from perfkit.files import existing, replaced
 
 _FORMAT = "perfkit-forest-1"
 _FIELDS = ("roots", "feature", "threshold", "child", "value", "features", "outputs", "levels", "prior", "digest")

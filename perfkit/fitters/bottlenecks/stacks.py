@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from perfkit.base.results import Tabled, draw
 from perfkit.fitters.bottlenecks.alike import Completed
 from perfkit.fitters.bottlenecks.explanation import rows_of_run
 from perfkit.fitters.bottlenecks.features import NAMES, needed, without_loads
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.machine.core import Microarchitecture
-from perfkit.results import Tabled, draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import Summarised, draw, joint_kind, labelled
 from perfkit.errors import DataError, SettingError, closest, expect
 from perfkit.fitters.cpi.files import save_each
 from perfkit.fitters.cpi.validation import interval_of
-from perfkit.results import Summarised, draw, joint_kind, labelled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from perfkit.base.files import arrow_table, existing, reading, replaced
 from perfkit.errors import FormatError
-from perfkit.files import arrow_table, existing, reading, replaced
 from perfkit.fitters.cpi.counts import CpiCounts
 
 _FORMAT = "perfkit-cpi-fit"

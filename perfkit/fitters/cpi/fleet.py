@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import Tabled, draw, joint_kind, kinds_of, labelled
 from perfkit.errors import DataError, SettingError, counted
 from perfkit.fitters.cpi.checks import impossible_penalties, same_names, unlikely_penalties
 from perfkit.fitters.cpi.counts import MOST_MISSING, clocks_among
@@ -22,7 +23,6 @@ from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_piece
 from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack, unexplained
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, for_few, interval_of, outside, spread_of
 from perfkit.fitters.cpi.verdict import verdict_of
-from perfkit.results import Tabled, draw, joint_kind, kinds_of, labelled
 from perfkit.samples.events import normalise
 from perfkit.samples.fleet import Fleet, groups_of
 

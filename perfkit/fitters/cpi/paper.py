@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import Tabled, draw, labelled
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.counts import CpiCounts
-from perfkit.results import Tabled, draw, labelled
 from perfkit.samples.table import Samples, expect_samples
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfkit.base.results import labelled
 from perfkit.errors import counted, p_words
-from perfkit.results import labelled
 
 if TYPE_CHECKING:
     from perfkit.fitters.cpi.stack import CpiFit

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import pandas as pd
 
+from perfkit.base.files import reading
+from perfkit.base.results import Settings, Summarised, answering, draw
 from perfkit.errors import DataError, PerfkitWarning, SettingError
-from perfkit.files import reading
 from perfkit.fitters.cpi.checks import (
     check_counts,
     check_fit,
@@ -56,7 +57,6 @@ from perfkit.fitters.cpi.validation import (
     variance_inflation,
 )
 from perfkit.fitters.cpi.verdict import CpiVerdict, verdict_of
-from perfkit.results import Settings, Summarised, answering, draw
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 

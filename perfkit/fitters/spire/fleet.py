@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import Tabled, draw
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.machine_code import as_machine_code
-from perfkit.results import Tabled, draw
 from perfkit.samples.events import per_unit
 from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
 from perfkit.samples.parts import by_event

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from perfkit.base.files import arrow_table, existing, reading, replaced
+from perfkit.base.results import Settings, Summarised, draw, joint_kind, kinds_of
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, closest, counted, expect
-from perfkit.files import arrow_table, existing, reading, replaced
 from perfkit.fitters.spire.fleet import FleetRankings, rank_fleet
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points, arrange, measured_throughput
 from perfkit.fitters.spire.ranking import Ranking, rank_points
 from perfkit.fitters.spire.roofline import fit_points
 from perfkit.fitters.spire.summary import EventSummary, counted_table, merge_events, summarise, summarise_pieces
-from perfkit.results import Settings, Summarised, draw, joint_kind, kinds_of
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core
 from perfkit.samples.fleet import Fleet

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import Tabled, draw
 from perfkit.errors import SettingError, counted, listed
 from perfkit.fitters.machine_code import as_machine_code
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points
-from perfkit.results import Tabled, draw
 from perfkit.samples.events import per_unit
 
 if TYPE_CHECKING:

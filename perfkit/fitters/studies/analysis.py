@@ -30,8 +30,9 @@ import pyarrow.parquet as pq
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
+from perfkit.base.files import a_path, arrow_table, data_frame, existing, reading, replaced
+from perfkit.base.results import Kind, Summarised, drawn, joint_kind, kind_of, labelled
 from perfkit.errors import DataError, FormatError, MissingFileError, SettingError, counted
-from perfkit.files import a_path, arrow_table, data_frame, existing, reading, replaced
 from perfkit.fitters.studies.categories import (
     NOT_MEASURED,
     Categories,
@@ -45,7 +46,6 @@ from perfkit.fitters.studies.categories import (
 from perfkit.fitters.studies.classifier import Classification, Classifier
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
-from perfkit.results import Kind, Summarised, drawn, joint_kind, kind_of, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.settings_file import explain, line_of_setting, placed, read_yaml
 

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from perfkit.base.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 from perfkit.errors import DataError, SettingError, did_you_mean, listed
-from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from perfkit.base.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 from perfkit.errors import SettingError, counted, expect
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import folds_of, learning_data
 from perfkit.fitters.studies.folds import ONE_CATEGORY, ToldCategories
-from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from perfkit.base.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 from perfkit.errors import SettingError, expect
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import LearningData, folds_of, learning_data
 from perfkit.fitters.studies.folds import ONE_CATEGORY, CrossValidated
-from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

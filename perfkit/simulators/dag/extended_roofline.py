@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perfkit.base.files import replaced
+from perfkit.base.results import Kind, Summarised, draw
 from perfkit.errors import DataError, SettingError, expect, listed, of_extra
-from perfkit.files import replaced
-from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.dag.core import BUFFERS
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perfkit.base.files import existing, reading, replaced
+from perfkit.base.results import Kind, Summarised, answering, draw
 from perfkit.dag.program import WORD
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, expect, of_extra
-from perfkit.files import existing, reading, replaced
-from perfkit.results import Kind, Summarised, answering, draw
 from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, parameter_names
 from perfkit.simulators.dag.extended_roofline import TOLERANCE, Roofs
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from perfkit.base.results import Kind, Tabled, draw
 from perfkit.dag.graph import expect_dag
 from perfkit.dag.program import ADD, DIVIDE, FORWARD, FUSED, HOLD, INTEGER, MULTIPLY, REDIRECT, STORE
 from perfkit.errors import expect, of_extra
-from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfkit.base.files import WRITER, replaced
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import NodeSource
 from perfkit.errors import FormatError, SettingError, of_extra
-from perfkit.files import WRITER, replaced
 from perfkit.simulators.dag.core import DagCore, parameter_names
 from perfkit.simulators.dag.schedule import DagScheduler
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.results import Kind, Tabled, draw
 from perfkit.errors import DataError, SettingError, of_extra
-from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.memory.memory import (

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.results import Kind, Tabled, draw
 from perfkit.errors import DataError, SettingError, of_extra
-from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus import causal as fast
 from perfkit.simulators.gus import exact as oracle
 from perfkit.simulators.gus import timing

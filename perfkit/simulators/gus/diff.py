@@ -15,8 +15,8 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
+from perfkit.base.results import Kind, Tabled, draw, markdown_table
 from perfkit.errors import DataError, SettingError, counted, of_extra
-from perfkit.results import Kind, Tabled, draw, markdown_table
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.added import COLUMNS, added_lines
 from perfkit.simulators.gus.beside import beside

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import existing, json_object, member, read_archive, reading, write_archive
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.files import existing, json_object, member, read_archive, reading, write_archive
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.trace.code import StaticCode

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import a_path, check_fields
+from perfkit.base.results import Kind, Summarised, draw
 from perfkit.errors import DataError, PerfkitWarning, SettingError, of_extra
-from perfkit.files import a_path, check_fields
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.gus import files, timing
 from perfkit.simulators.gus.lanes import LANES, padded
 from perfkit.simulators.gus.passes import Progress, windows

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.results import Kind, Tabled, draw
 from perfkit.errors import SettingError, expect, listed, of_extra
 from perfkit.machine.core import Microarchitecture
-from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus.passes import Progress
 from perfkit.trace.trace import Trace
 

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.base.files import check_fields, existing, json_object, member, read_archive, reading, write_archive
+from perfkit.base.results import Kind, Summarised, draw
 from perfkit.errors import DataError, FormatError, SettingError, expect, of_extra
-from perfkit.files import check_fields, existing, json_object, member, read_archive, reading, write_archive
 from perfkit.machine.core import Microarchitecture
-from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.gus import Gus, GusResult, top_cause
 from perfkit.simulators.gus.recurrence import simulate

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from perfkit.base.files import replaced
 from perfkit.errors import expect
-from perfkit.files import replaced
 from perfkit.simulators.gus.gus import GusResult
 from perfkit.simulators.gus.timeline import Timeline
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from perfkit.base.files import arrow_table, existing, reading, replaced
+from perfkit.base.results import Kind, Summarised, answering, draw
 from perfkit.errors import FormatError, SettingError, did_you_mean
-from perfkit.files import arrow_table, existing, reading, replaced
-from perfkit.results import Kind, Summarised, answering, draw
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.sensitivity import sensitivity
 from perfkit.trace.trace import Trace

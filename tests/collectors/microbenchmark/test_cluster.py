@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from perfkit.base import cluster as clusters
 from perfkit.collectors.microbenchmark import Microbenchmark
 from perfkit.collectors.microbenchmark import cluster as collecting
 from perfkit.collectors.microbenchmark.collector import _note
@@ -16,7 +17,6 @@ from perfkit.collectors.microbenchmark.store import Store
 from perfkit.errors import SettingError, UnavailableError
 from perfkit.study.runs import StudyRuns, read_records
 from perfkit.study.study import Study
-from perfkit.workers import cluster as clusters
 
 pytestmark = [pytest.mark.measures, pytest.mark.filterwarnings("default")]
 QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}

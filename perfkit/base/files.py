@@ -152,7 +152,7 @@ def shipped_folder(name: str) -> Path:
     DataError
         It is in neither place.
     """
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     places = (package / f"_{name}", package.parent / name)
     for candidate in places:
         if candidate.is_dir():
@@ -166,7 +166,7 @@ def module_path() -> str:
     For children that are started with ``-P``, which find nothing in the working folder: also from a clone that is not
     installed.
     """
-    return os.pathsep.join([str(Path(__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.pathsep.join([str(Path(__file__).resolve().parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def a_path(path: str | Path, where: str) -> Path:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from perfkit.base.cluster import connected
 from perfkit.errors import SettingError, UnavailableError
-from perfkit.workers.cluster import connected
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -36,7 +36,7 @@ def in_order(
     function, tasks
         A function of a module (a cluster's workers import it), and what it is called with.
     cluster : str
-        "" for threads of this process; else what `perfkit.workers.cluster.connected` takes.
+        "" for threads of this process; else what `perfkit.base.cluster.connected` takes.
     workers : int
         Threads; 0 for one per processor. A cluster has the workers that it has.
     progress : callable, optional

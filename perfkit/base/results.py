@@ -14,8 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
+from perfkit.base.files import arrow_table, existing, reading, replaced
 from perfkit.errors import FormatError, SettingError, UnavailableError, did_you_mean, of_extra
-from perfkit.files import arrow_table, existing, reading, replaced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,7 +192,7 @@ _R = TypeVar("_R", bound=Summarised)
 def answering(result: _R) -> _R:
     """Return a result just loaded once it has answered: a file whose parts do not fit together fails here, not later.
 
-    To be called within `perfkit.files.reading`, which makes a FormatError of whatever goes wrong.
+    To be called within `perfkit.base.files.reading`, which makes a FormatError of whatever goes wrong.
     """
     result.summary()
     with suppress(UnavailableError):  # without pandas there are no tables
@@ -294,7 +294,7 @@ def _unpacked(data: bytes) -> Any:
         return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     with pa.ipc.open_stream(data) as stream:
         table = stream.read_all()
-    table.validate(full=True)  # see perfkit.files.arrow_table
+    table.validate(full=True)  # see perfkit.base.files.arrow_table
     return table.to_pandas()
 
 

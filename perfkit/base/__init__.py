@@ -1,0 +1,1 @@
+"""What every room builds on: the contract of results, reading and writing files, work on threads or a cluster."""

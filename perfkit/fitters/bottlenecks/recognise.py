@@ -1,0 +1,44 @@
+"""Which core a dump was counted on: by the processor that it names, or by its events' names."""
+
+import re
+
+from perfkit.fitters.bottlenecks.names import cores_of, listing_most, maker
+from perfkit.machine.core import Microarchitecture
+from perfkit.samples.table import Samples
+
+_NAMED = (
+    (r"\b(?:zen ?5|turin|granite ridge|strix)\b|epyc(?:\(tm\))? 9\d\d5|ryzen .*\b9\d{3}", "zen5"),
+    (r"\b(?:zen ?4|genoa|bergamo|raphael)\b|epyc(?:\(tm\))? 9\d\d4|ryzen .*\b7\d[^23]\d", "zen4"),
+    (r"\b(?:zen ?3|milan|vermeer)\b|epyc(?:\(tm\))? 7\d\d3|ryzen .*\b5(?![357]00u)\d{3}", "zen3"),
+    (r"\b(?:sapphire|emerald) ?rapids\b|xeon.*(?:platinum|gold|silver) [3-9][45]\d\d", "golden_cove"),
+    (r"\braptor ?lake\b|1[34]th gen intel", "raptor_cove"),
+    (r"\balder ?lake\b|12th gen intel", "alder_lake_p"),
+    (r"\b(?:meteor ?lake|granite rapids)\b", "redwood_cove"),
+    (r"\b(?:ice|tiger|rocket) ?lake\b|xeon.*(?:platinum|gold|silver) [3-9]3\d\d", "ice_lake"),
+    (r"\b(?:skylake|cascade ?lake)\b|xeon.*(?:platinum|gold|silver|bronze) [3-9][12]\d\d", "skylake_x"),
+    (r"\b(?:sandy|ivy) ?bridge\b", "sandy_bridge"),
+)
+_PREFERRED = ("zen4", "skylake_x", "golden_cove")  # of cores whose events fit as well
+
+
+def core_of(samples: Samples, named: str) -> tuple[str, tuple[str, ...]]:
+    """Return the core that a dump is of, "" for none that is known, and what else its events fit as well.
+
+    By the processor that the dump names; else by names of events that only some cores have, and by the published lists
+    of events of processors whose cores are not modelled.
+    """
+    if bool((samples.runs["source"] == "perfkit SimulatedPmu").all()):
+        said = {str(host).removeprefix("simulated ") for host in samples.runs["host"]}
+        return (said.pop(), ()) if len(said) == 1 and said <= set(Microarchitecture.names()) else ("", ())
+    said_of = " ".join([named, *samples.runs["parameters"], *samples.runs["host"]]).lower()
+    for pattern, core in _NAMED:
+        if re.search(pattern, said_of):
+            return core, ()
+    known = cores_of(samples.events)
+    best = max(known.values(), key=lambda both: both[0] - both[1])
+    alike = [core for core, both in known.items() if both == best]
+    makers = {maker(event) for event in samples.events} - {""}
+    if best[0] <= best[1] or not makers:
+        return "", ()
+    core = next((core for core in _PREFERRED if core in alike), alike[0])
+    return core, (*(other for other in alike if other != core), *listing_most(samples.events, core))
