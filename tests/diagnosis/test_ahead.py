@@ -167,7 +167,7 @@ def test_what_is_found_out_stays_on_the_screen(capsys, monkeypatch, terminal):
 
 def test_warnings_begin_lines_of_their_own(capsys):
     """A note stood behind the dots of "measuring in 30 processes"."""
-    from perfkit.workers.progress import stages
+    from perfkit.diagnosis.progress import stages
 
     before = warnings.showwarning
     with warnings.catch_warnings():
