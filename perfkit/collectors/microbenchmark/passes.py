@@ -277,7 +277,8 @@ def _row(
     more = median(float(timing[at].get("varies", 0.0)) for at in said.among)
     rare = _added_by_rare([timing[at].get("rare") for at in said.among], study.policy.tolerance)
     varies = _VARIES.format(more) if more > _MUCH * study.policy.tolerance else ""
-    varies = _RARE.format(rare) if rare else varies
+    beside = all(timing[at]["rare"][0] for at in said.among) if rare else False
+    varies = (_RARE if beside else _RARE_OR_OTHERS).format(rare) if rare else varies
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
@@ -331,13 +332,16 @@ _INTERRUPTED = (
 _MUCH = 1.5  # tolerances by which the quiet windows take longer on average, from which it is said
 _VARIES = (
     "its windows take {:.1%} longer on average than the figure, which is that of the fast windows (about the 10th "
-    "percentile): work that "
-    "differs from one execution to the next has no one figure; make what decides it a dimension"
+    "percentile): work that differs from one execution to the next has no one figure; make what decides it a dimension"
 )
 _SURE = 3.0  # standard errors by which rare windows add more than interrupts do, from which it is said
 _RARE = (
     "rare executions take much longer than most: they add {:.1%} to the mean (interrupts apart), which the figure "
     "leaves out; make what decides it a dimension"
+)
+_RARE_OR_OTHERS = (
+    "rare executions take much longer than most, by themselves or by what else runs here: they add {:.1%} to the mean, "
+    "which the figure leaves out"
 )
 _VAGUE = (
     "the figure is no longer than the interval that readings of the clock leave open (cycles_low, cycles_high), "
@@ -362,7 +366,7 @@ def _added_by_rare(passes: Sequence[Any], tolerance: float) -> float:
 
     From `Experiment.rare` of the passes; those of before it was kept have a number there, or nothing.
     """
-    kept = [one for one in passes if isinstance(one, Sequence) and len(one) == 6]
+    kept = [one[1:] for one in passes if isinstance(one, Sequence) and len(one) == 7]
     n, added, squares, chains, interrupts, their_squares = (
         (sum(each) for each in zip(*kept, strict=True)) if kept else [0.0] * 6
     )

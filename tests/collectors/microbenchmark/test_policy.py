@@ -74,11 +74,11 @@ def test_what_did_not_settle_says_why(verdicts, calm, told):
 
 
 @pytest.mark.parametrize(("passes", "added"), [
-    ([[500, 25.0, 12.5, 900, 0.0, 0.0]], 0.05),  # 50 hits of half as long again
-    ([[500, 25.0, 12.5, 900, 9.0, 9.0]], 0.04),  # interrupts took 1 % of the chains' time
-    ([[500, 25.0, 625.0, 900, 0.0, 0.0]], 0.0),  # one hit: chance
-    ([[500, 5.0, 0.5, 900, 0.0, 0.0]], 0.0),  # within the tolerance
-    ([[250, 12.5, 6.25, 450, 0.0, 0.0], [250, 12.5, 6.25, 450, 0.0, 0.0]], 0.05),
+    ([[1, 500, 25.0, 12.5, 900, 0.0, 0.0]], 0.05),  # 50 hits of half as long again
+    ([[1, 500, 25.0, 12.5, 900, 9.0, 9.0]], 0.04),  # interrupts took 1 % of the chains' time
+    ([[1, 500, 25.0, 625.0, 900, 0.0, 0.0]], 0.0),  # one hit: chance
+    ([[1, 500, 5.0, 0.5, 900, 0.0, 0.0]], 0.0),  # within the tolerance
+    ([[1, 250, 12.5, 6.25, 450, 0.0, 0.0], [1, 250, 12.5, 6.25, 450, 0.0, 0.0]], 0.05),
     ([0.3, None, []], 0.0), ([], 0.0),  # kept by an earlier version, or not at all
 ])  # fmt: skip
 def test_what_rare_executions_add_is_told_from_interrupts_and_chance(passes, added):

@@ -10,7 +10,7 @@
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
               "varies share" (by how much longer than the figure the quiet windows took on average, without the longest few),
-              "rare n added squares n added squares" (of windows, and of chains: rare.h),
+              "rare row n added squares n added squares" (of windows, in a row with chains or not, and of chains: rare.h),
               "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
               region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
