@@ -589,7 +589,7 @@ def build_harness(folder: Path) -> Path:
     """Compile the measuring process once into `folder`; raises UnavailableError without a C compiler."""
     host = Path(toolchain.__file__).parent
     sources = [
-        *(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "kinds.h", "perfkit.h")),
+        *(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "kinds.h", "rare.h", "perfkit.h")),
         host / "clock_step.h",
     ]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
