@@ -19,7 +19,7 @@ from perfkit.collectors.host.compare import _argument, _calls, _disturbed, by_pr
 from perfkit.collectors.host.comparison import KernelComparison
 from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, judge
 from perfkit.collectors.host.measuring import build_timer, enough_calls, loaded, pointer
-from perfkit.collectors.host.rare_calls import added_by_rare, share_waited
+from perfkit.collectors.host.rare_calls import BEFORE, ITSELF, SAMPLE, added_by_rare, share_waited
 from perfkit.collectors.host.sides import kernel_from
 from perfkit.collectors.kernels import compile_kernel, library_kernel
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
@@ -780,7 +780,9 @@ def rarely(shares: tuple[float, float], longer: float, seed: int, middle: float 
     cycles += random.uniform(5e4, 15e4, made) * (random.random(made) < cycles / 30_000 / 150)
     ticks = samples(cycles[..., -1].ravel(), np.zeros(30 * 30 * 2, dtype=bool))
     before = (2 * cycles[..., :-1]).astype(np.int64).reshape(-1, 2, 33)
-    table, quiet = by_process(judge(ticks, 3), np.repeat(np.arange(30), 30), 1, before=before)
+    table, quiet = by_process(
+        judge(ticks, 3), np.repeat(np.arange(30), 30), 1, before=(before, np.zeros((900, 2), int))
+    )
     return comparison([1.0] * 6, table=table, quiet=quiet)
 
 
@@ -808,12 +810,11 @@ def test_rare_calls_of_both_kernels_and_interrupts_are_no_effect_on_the_mean():
 
 def test_a_kernel_that_waits_now_and_then_is_told():
     plain = comparison([1.0] * 30)
-    told = dataclasses.replace(plain, table=plain.table.assign(waited_a=0.2, waited_b=1.0)).summary()
-    assert "new did not have the processor all the time in 100% of its rounds (old in 20%): it waits" in told
-    busy = dataclasses.replace(plain, table=plain.table.assign(waited_a=0.4, waited_b=0.5)).summary()
-    assert "the processor" not in busy
-    both = dataclasses.replace(plain, table=plain.table.assign(waited_a=1.0, waited_b=1.0)).summary()
-    assert "did not have the processor" in both
+    told = dataclasses.replace(plain, table=plain.table.assign(waited_a=0.001, waited_b=1.0)).summary()
+    assert "\nnew gives the processor up in 100% of its rounds: waiting" in told
+    assert "the processor" not in plain.summary()
+    both = dataclasses.replace(plain, table=plain.table.assign(waited_a=0.3, waited_b=1.0)).summary()
+    assert "old gives the processor up in 30% of its rounds and new gives the processor up in 100%" in both
 
 
 def test_notes_are_in_what_is_written():
@@ -824,15 +825,19 @@ def test_notes_are_in_what_is_written():
 
 
 def test_calls_beside_other_programs_are_no_rare_calls():
-    """A round of which another program had the processor is marked so: by ticks less than none."""
-    before = np.full((30, 8), 1000.0)
+    before, cycles, counts = np.full((30, 8), 1000.0), np.full(30, 1000.0), np.full(30, True)
     before[7, 5] = 1e6
-    one = np.full(30, 1000.0), np.full(30, True)
-    assert added_by_rare(before, *one) == pytest.approx(999 / (5 * 29))
-    before[7] *= -1
-    assert added_by_rare(before, *one) == 0
-    assert share_waited(before) == pytest.approx(1 / 30)
-    assert added_by_rare(-before[:7], one[0][:7], one[1][:7]) == 0
+    waited = np.zeros(30, dtype=int)
+    assert added_by_rare(before, cycles, waited, counts)[0] == pytest.approx(999 / (30 + 4 * 29))  # half of the calls
+    waited[7] = BEFORE
+    assert added_by_rare(before, cycles, waited, counts) == (0, 1000)
+    cycles[9] = 5e5
+    assert added_by_rare(before, cycles, waited, counts)[0] > 1
+    waited[9] = SAMPLE
+    assert added_by_rare(before, cycles, waited, counts) == (0, 1000)
+    assert added_by_rare(before, cycles, np.full(30, BEFORE), counts)[0] == pytest.approx(499 / 30)
+    assert share_waited(waited) == 0
+    assert share_waited(waited | [ITSELF] * 3 + [0] * 27) == pytest.approx(0.1)
 
 
 @pytest.mark.measures

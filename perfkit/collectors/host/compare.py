@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 _FIRST = 3  # rounds of the kernel that is loaded first, before the other one is
 _AGREE = [0.2, 0.8]  # shares of the processes beyond whose change none is seen
 _FEW_FIRST = 2  # processes that have to tell what those took
-_SAMPLE = 7  # columns of a sample; behind them, what was called before it
-_ROW = _SAMPLE + 40  # of a round of a kernel: PAIR in timer.c
+_SAMPLE = 7  # columns of a sample; behind them, who waited, and what was called before it
+_ROW = _SAMPLE + 1 + 40  # of a round of a kernel: PAIR in timer.c
 _TRIAL = 15  # rounds that say how many calls make one sample
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
 _PROCESSES = 6  # that must give a figure
@@ -180,8 +180,8 @@ def compare(
     alone = by_process(_judged(found["alone"], link), found["alone_process"], calls, fence, fewest=2)[0]
     grain = _grain(float(found["step"]), ticks)
     judged = _judged(ticks, link)
-    before = ticks[..., _SAMPLE:]
-    table, quiet = by_process(judged, process, calls, fence if apart else 0.0, grain=grain, before=before)
+    waited, before = ticks[..., _SAMPLE], ticks[..., _SAMPLE + 1 :]
+    table, quiet = by_process(judged, process, calls, fence if apart else 0.0, grain=grain, before=(before, waited))
     longer = _disturbed(table, calls) if len(table) else None
     if longer is not None:
         table, quiet = by_process(judged, process, calls, fence if apart else 0.0, lowest=longer)
@@ -312,7 +312,7 @@ def by_process(
     fewest: int = _FEWEST,
     grain: float = 0.0,
     lowest: int | None = None,
-    before: NDArray[np.int64] | None = None,
+    before: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> tuple["pd.DataFrame", bool]:
     """Return one row per process that has enough rounds, and whether only quiet rounds count.
 
@@ -332,15 +332,19 @@ def by_process(
         By how much the counter's steps may move a ratio: the figures are means of what lies so near the median.
     lowest
         A kernel (0: a) whose figures are those of its lowest round, as nearly all are interrupted.
-    before : (rounds, 2, k) int64, optional
-        Ticks of what was called before each sample, as far as there was something.
+    before : (rounds, 2, k) int64 and (rounds, 2) int64, optional
+        Ticks of what was called before each sample, as far as there was something, and who waited: `rare_calls`.
     """
     pd = of_extra("pandas")
 
     cycles = np.maximum(judged.cycles.reshape(-1, 2) / calls - fence, 1.0)
     still, awake = judged.quiet.reshape(-1, 2).all(axis=1), judged.busy.reshape(-1, 2).any(axis=1)
     steady = (judged.quiet | judged.busy).reshape(-1, 2).all(axis=1)
-    ready = np.zeros((len(cycles), 2, 0)) if before is None else before / judged.rates.reshape(-1, 2, 1)
+    ready, waited = (
+        (np.zeros((len(cycles), 2, 0)), np.zeros((len(cycles), 2), dtype=np.int64)) if before is None else before
+    )
+    made = ready > 0
+    ready = np.maximum(ready / judged.rates.reshape(-1, 2, 1) / np.reshape(calls, (1, -1, 1)) - fence, 1.0) * made
     rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for number in np.unique(process):
         mine = process == number
@@ -355,11 +359,8 @@ def by_process(
                     "cycles_a": float(a),
                     "cycles_b": float(b),
                     "ratio": float(ratio),
-                    "mean_a": float(cycles[counts, 0].mean()),
-                    "mean_b": float(cycles[counts, 1].mean()),
                     **_tenths(cycles[counts]),
-                    **{f"rare_{'ab'[k]}": added_by_rare(ready[mine, k], cycles[mine, k], counts[mine]) for k in (0, 1)},
-                    **{f"waited_{'ab'[k]}": share_waited(before[mine, k]) for k in (0, 1) if before is not None},
+                    **_of_all(ready[mine], cycles[mine], waited[mine], counts[mine]),
                     "rounds": int(np.count_nonzero(counts)),
                     "busy": int(np.count_nonzero(awake & steady & mine)),
                     "rejected": int(np.count_nonzero(~steady & mine)),
@@ -367,6 +368,17 @@ def by_process(
             )
     quiet = len(rows[True]) >= max(_PROCESSES, len(np.unique(process)) // 3)
     return pd.DataFrame(rows[quiet]), quiet
+
+
+def _of_all(
+    before: NDArray[np.float64], cycles: NDArray[np.float64], waited: NDArray[np.int64], counts: NDArray[np.bool_]
+) -> dict[str, float]:
+    """Return the mean of all calls of each kernel, what rare ones add to it, and its share of rounds that wait."""
+    found: dict[str, float] = {}
+    for k, name in enumerate("ab"):
+        rare, mean = added_by_rare(before[:, k], cycles[:, k], waited[:, k], counts)
+        found |= {f"mean_{name}": mean, f"rare_{name}": rare, f"waited_{name}": share_waited(waited[:, k])}
+    return found
 
 
 def _tenths(cycles: NDArray[np.float64]) -> dict[str, float]:

@@ -25,8 +25,7 @@ _SURE_OF_MEANS, _TAIL = 5, 0.02  # processes, and what else the mean has to say,
 _TRIMMED = 0.1  # of the processes at either end, which something else may have disturbed
 _DIFFER = 1.04  # how many times as long nine tenths of the rounds take as one tenth, from which its calls differ
 _RARE = 0.015  # of a mean that rare rounds add, from which that is told
-_WAITS = 0.2  # of its rounds more than of the other's in which a kernel did not have the processor: it waits
-_ALWAYS = 0.9  # of the rounds of both, from which both wait
+_WAITS = 0.02  # of its rounds in which a kernel gave the processor up, from which it is told to wait
 _STATES = 1.25  # how many times as long some processes take as others, from which a kernel has several states
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
 
@@ -44,11 +43,10 @@ class KernelComparison(Tabled):
     table
         One row per process: ``process``, ``cycles_a`` and ``cycles_b`` per call (medians), ``ratio`` (median of the
         rounds' b/a), the ``rounds`` that count, those ``busy`` (beside a busy thread of the same core) and those
-        ``rejected`` (the clock rate changed or something interrupted). Also the ``mean_a`` and ``mean_b`` of the rounds
-        and what a tenth of them is below (``low_a``, ``low_b``) and above (``high_a``, ``high_b``), and what rare
-        calls that take much longer add to the mean of all calls, relative (``rare_a``, ``rare_b``); and the
-        share of the rounds in which the processor was not the kernel's all the time (``waited_a``, ``waited_b``). Not
-        in results of before these were kept.
+        ``rejected`` (the clock rate changed or something interrupted). Also the ``mean_a`` and ``mean_b`` of all
+        calls, what a tenth of the rounds is below (``low_a``, ``low_b``) and above (``high_a``, ``high_b``), what rare
+        calls that take much longer add to the mean, relative (``rare_a``, ``rare_b``), and the share of the rounds in
+        which the kernel gave the processor up (``waited_a``, ``waited_b``). Not in results of before these were kept.
     confidence
         Of the interval.
     least
@@ -376,17 +374,18 @@ class KernelComparison(Tabled):
 
     @property
     def _waits(self) -> str:
-        """Say that one kernel waits now and then, if it lacks the processor much more often than the other one does."""
+        """Say of which kernels calls wait now and then."""
         if "waited_a" not in self.table:
             return ""
-        shares = self.table[["waited_a", "waited_b"]].mean().to_numpy()
-        k = int(shares.argmax())
-        if shares[k] - shares[1 - k] < _WAITS and shares.min() < _ALWAYS:
+        waiting = [
+            f"{name} gives the processor up in {share:.0%} of its rounds"
+            for name, share in zip(self.names, self.table[["waited_a", "waited_b"]].mean(), strict=True)
+            if share > _WAITS
+        ]
+        if not waiting:
             return ""
         return (
-            f"{self.names[k]} did not have the processor all the time in {shares[k]:.0%} of its rounds "
-            f"({self.names[1 - k]} in {shares[1 - k]:.0%}): it waits now and then (for a process, a file, a lock or a "
-            "clock), which cycles do not measure."
+            f"{' and '.join(waiting)}: waiting for a process, a file, a lock or a clock is no time that cycles measure."
         )
 
     @property

@@ -10,48 +10,56 @@ the same place of the other rounds.
 import numpy as np
 from numpy.typing import NDArray
 
+SAMPLE, BEFORE, ITSELF = 1, 2, 4  # of a round, as timer.c has it: what waited for another program, and what gave way
 _LONGER = 0.03  # than the middle one, relative, from which a call is one of the rare ones that take much longer
 _QUARTILES = 4.0  # or so many times as much longer as a quarter of all takes
 
 
-def added_by_rare(before: NDArray[np.float64], samples: NDArray[np.float64], counts: NDArray[np.bool_]) -> float:
-    """Return what rare calls add to a kernel's mean in one process, relative to its median.
+def added_by_rare(
+    before: NDArray[np.float64], samples: NDArray[np.float64], waited: NDArray[np.int64], counts: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """Return what rare calls add to a kernel's mean in one process, relative to its median, and that mean.
 
     Parameters
     ----------
     before : (rounds, k) float64
-        Cycles of what was called before each sample, in order; 0 where there was nothing, less where the processor was
-        another program's meanwhile, or the kernel waited: such a round does not count here.
+        Cycles of what was called before each sample, in order; 0 where there was nothing.
     samples : (rounds,) float64
         Cycles of the samples.
+    waited : (rounds,) int64
+        Whether another program had the processor during the sample (`SAMPLE`) or the calls before it (`BEFORE`), which
+        do not count here then.
     counts : (rounds,) bool
         Rounds in which the core was quiet (or steady).
 
     Returns
     -------
-    float
+    added : float
         Mean over all calls of what the long ones take more than the middle one.
+    mean : float
+        Cycles, of all calls.
 
     Examples
     --------
     One of a hundred takes twice as long:
 
     >>> cycles = np.where(np.arange(100) % 100 == 7, 2000.0, 1000.0)
-    >>> added_by_rare(np.zeros((100, 0)), cycles, np.full(100, True))
-    0.01
+    >>> added_by_rare(np.zeros((100, 0)), cycles, np.zeros(100, dtype=int), np.full(100, True))
+    (0.01, 1010.0)
     """
     # What lies before a sample lies between it and the one of the round before.
-    between = counts & np.concatenate([[False], counts[:-1]])
-    most = int((before > 0).sum(axis=1).max(initial=0))
-    whole = between & ((before > 0).sum(axis=1) == most) & bool(most) if (before != 0).any() else counts
-    if not whole.any():
-        return 0.0
-    parts = [samples[whole, None], before[whole, most // 2 : most]]
-    more = np.concatenate([(part / np.median(part, axis=0) - 1).ravel() for part in parts if part.size])
+    between = counts & np.concatenate([[False], counts[:-1]]) & (waited & BEFORE == 0)
+    made = (before > 0).sum(axis=1)
+    most = int(made.max(initial=0))
+    parts = [samples[counts & (waited & SAMPLE == 0), None], before[between & (made == most), most // 2 : most]]
+    parts = [part for part in parts if part.size]
+    if not parts:
+        return 0.0, float(samples[counts].mean())
+    more = np.concatenate([(part / np.median(part, axis=0) - 1).ravel() for part in parts])
     least = max(_LONGER, _QUARTILES * float(np.quantile(more, 0.75)))
-    return float(more[more > least].sum() / more.size)
+    return float(more[more > least].sum() / more.size), float(np.concatenate([part.ravel() for part in parts]).mean())
 
 
-def share_waited(before: NDArray[np.float64]) -> float:
-    """Return the share of the rounds (see `added_by_rare`) in which the processor was not the kernel's all the time."""
-    return float((before < 0).any(axis=1).mean())
+def share_waited(waited: NDArray[np.int64]) -> float:
+    """Return the share of the rounds in which the kernel itself gave the processor up: it waits for something."""
+    return float((waited & ITSELF != 0).mean())

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #include "clock.h"
@@ -51,17 +52,24 @@ void perfkit_time(function f, const long *i, const double *d, long calls, long r
 
 #define LONG_SAMPLE 1000000 /* ticks, from which it is asked whether other programs had the processor meanwhile */
 #define WAITED 0.005        /* share of such a sample, above which it does not count */
+#define NOTICED 2e-6        /* seconds; the two clocks are not read at once */
 static double seconds_of(clockid_t clock) {
     struct timespec now;
     clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
-typedef struct { double wall, mine; } waiting_t;
-static waiting_t waiting_now(void) { return (waiting_t){seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_THREAD_CPUTIME_ID)}; }
-static int waited_since(waiting_t before) {
-    double mine = seconds_of(CLOCK_THREAD_CPUTIME_ID) - before.mine, wall = seconds_of(CLOCK_MONOTONIC) - before.wall;
-    return wall - mine > WAITED * wall;
+typedef struct { double wall, mine; long gave; } waiting_t;
+static waiting_t waiting_now(void) {
+    struct rusage used = {0};
+    getrusage(RUSAGE_THREAD, &used);
+    return (waiting_t){seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_THREAD_CPUTIME_ID), used.ru_nvcsw};
 }
+static int waited_since(waiting_t before) {
+    waiting_t now = waiting_now();
+    double wall = now.wall - before.wall, waited = wall - (now.mine - before.mine);
+    return waited > WAITED * wall && waited > NOTICED;
+}
+static int gave_up_since(waiting_t before) { return waiting_now().gave != before.gave; }
 static void long_sample(const pk_clock *clock, function f, const long *i, const double *d, long calls, int apart, uint64_t *row) {
     waiting_t before = waiting_now();
     sample(clock, f, i, d, calls, apart, row);
@@ -76,16 +84,18 @@ void perfkit_set_control(uint32_t word) { __builtin_ia32_ldmxcsr(word); }
 #define WARM 5             /* samples of a variant before it is timed: with one, the first ran 4 to 8 % slower on Zen 4 */
 #define LONG_WARM 1000000 /* or ticks */
 #define TRAINED 40        /* samples of one of two kernels: the other one's branches take the predictors' place */
-static uint64_t ticks_of(const pk_clock *clock, function f, const long *i, const double *d, long calls) {
+static uint64_t ticks_of(const pk_clock *clock, function f, const long *i, const double *d, long calls, int apart) {
     uint64_t from = pk_clock_begin();
-    for (long c = 0; c < calls; c++)
+    for (long c = 0; c < calls; c++) {
         f(i[0], i[1], i[2], i[3], i[4], i[5], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
+        if (apart) __asm__ volatile("lfence" : : : "memory");
+    }
     return pk_clock_end() - from - clock->overhead;
 }
 
-/* A row of two kernels' rounds: a sample, and behind it the ticks of the calls before it, as many as were made; less than 0
-   where the processor was not theirs all the time. */
-#define PAIR (7 + TRAINED)
+/* A row of two kernels' rounds: a sample, whether it (1) or the calls before it (2) waited for another program, and whether the
+   kernel itself waited (4); behind that the ticks of the calls before it, as many as were made. */
+#define PAIR (8 + TRAINED)
 /* Two kernels in turns, each with its own number of calls: in each round both are sampled, in the order that the round's number says (even: the first
    one first). Calls before each sample, up to as many as `TRAINED` samples have or as fill `LONG_WARM`, bring back what the other kernel evicted from
    caches and branch predictors; where the number has a 2 there is one more, so that calls that take turns are not in step with the samples. `turn_of` says for others to read whose
@@ -107,14 +117,15 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
             uint64_t *row = r < 0 ? warm : out[r][k];
             *turn_of = labels[k];
             perfkit_set_control(control[k]);
-            if (r >= 0 && order[r] & 2) ticks_of(&clock, f[k], i[k], d[k], 1);
-            ticks_of(&clock, f[k], i[k], d[k], 1);
+            if (r >= 0 && order[r] & 2) ticks_of(&clock, f[k], i[k], d[k], 1, 0);
+            ticks_of(&clock, f[k], i[k], d[k], 1, 0);
             /* As many in each round: an end at a certain time would come behind long calls, and the sample with it. */
             waiting_t before_these = waiting_now();
-            for (uint64_t w = 0; r >= 0 && w < TRAINED && (w + 1) * least[k] <= LONG_WARM; w++) row[7 + w] = ticks_of(&clock, f[k], i[k], d[k], calls[k]);
+            for (uint64_t w = 0; r >= 0 && w < TRAINED && (w + 1) * least[k] <= LONG_WARM; w++) row[8 + w] = ticks_of(&clock, f[k], i[k], d[k], calls[k], (int)apart);
+            waiting_t before_it = waiting_now();
+            row[7] = waited_since(before_these) ? 2 : 0;
             (taken[k] > LONG_SAMPLE ? long_sample : sample)(&clock, f[k], i[k], d[k], calls[k], (int)apart, row);
-            if (waited_since(before_these))
-                for (int w = 7; w < PAIR; w++) row[w] = -row[w];
+            row[7] |= (uint64_t)(waited_since(before_it) | gave_up_since(before_these) << 2);
             taken[k] = row[3];
             if (r < 0 && taken[k] < least[k]) least[k] = taken[k];
         }
@@ -146,16 +157,16 @@ void perfkit_turns(const function *f, const long *i, const double *d, long calls
         pk_reading before, after;
         uint64_t ticks[3];
         if (ready) ready();
-        ticks_of(&clock, f[0], i, d, 1); /* back into the caches */
+        ticks_of(&clock, f[0], i, d, 1, 0); /* back into the caches */
         uint64_t trained = 0; /* and the variant into the branch predictor, where a hundred others ran since its last turn */
         for (int k = 0; k < WARM && trained < LONG_WARM; k++) {
             if (ready) ready();
-            trained += ticks_of(&clock, g, i, d, calls);
+            trained += ticks_of(&clock, g, i, d, calls, 0);
         }
         pk_clock_before(&clock, &before);
         for (int k = 0; k < 3; k++) {
             if (ready) ready();
-            ticks[k] = ticks_of(&clock, kernels[k], i, d, calls);
+            ticks[k] = ticks_of(&clock, kernels[k], i, d, calls, 0);
         }
         pk_clock_after(&clock, &after);
         uint64_t found[9] = {before.chain, before.width, before.turns, ticks[0],   ticks[1],
