@@ -276,12 +276,12 @@ def _row(
     ]
     more = median(float(timing[at].get("varies", 0.0)) for at in said.among)
     rare = _added_by_rare([timing[at].get("rare") for at in said.among], study.policy.tolerance)
-    varies = _VARIES.format(more) if more > _MUCH * study.policy.tolerance else ""
+    readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
+    varies = _VARIES.format(more) if more > max(_MUCH * study.policy.tolerance, readings) else ""
     beside = all(timing[at]["rare"][0] for at in said.among) if rare else False
     varies = (_RARE if beside else _RARE_OR_OTHERS).format(rare) if rare else varies
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
-    readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
     why = "" if said.settled else unsettled_by(verdicts, calm, study.policy.tolerance, _passes(study), readings)
     message = "; ".join(
         filter(None, (built.message, why, _short(grain, steps * figures["cycles"]), vague, varies, told, whole))
