@@ -279,7 +279,7 @@ def _row(
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
     varies = _VARIES.format(more) if more > max(_MUCH * study.policy.tolerance, readings) else ""
     beside = all(timing[at]["rare"][0] for at in said.among) if rare else False
-    varies = (_RARE if beside else _RARE_OR_OTHERS).format(rare) if rare else varies
+    varies = (_RARE if beside else _RARE_OR_OTHERS).format(rare) if rare and (rare > more or not varies) else varies
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     why = "" if said.settled else unsettled_by(verdicts, calm, study.policy.tolerance, _passes(study), readings)

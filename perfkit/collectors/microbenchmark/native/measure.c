@@ -109,7 +109,7 @@ static void watch_interrupts(void) {
 #define LONGEST_RUN 1e9 /* nanoseconds: a run whose windows take long has fewer of them */
 
 typedef void (*variant_function)(pk_context *);
-typedef struct { double tsc, ns, cycles, event, level, rate, grain, pairs; int steady, quiet, alone, unpaired, unreached, mixed, is_short; } window;
+typedef struct { double tsc, own, ns, cycles, event, level, rate, grain, pairs; int steady, quiet, alone, unpaired, unreached, mixed, is_short; } window;
 
 static void flush(variant_function own, pk_context *pk) {
     if (own)
@@ -173,7 +173,8 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     __asm__ volatile("cld" : : : "cc"); /* a region of assembly may have set the direction of strings */
     out->event = counter >= 0 ? event_ends(counter, count) / (double)steps : 0.0 / 0.0;
     mark after = mark_after();
-    out->alone = waiting < 0 || waited() - waiting <= WAITED * (double)took_ns;
+    double others = waiting < 0 ? 0 : waited() - waiting;
+    out->alone = others <= WAITED * (double)took_ns;
     last_ns = took_ns;
     executed += (double)steps, reached += (double)pk->marked;
     out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
@@ -200,6 +201,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
         if (out->is_short) out->ns = tsc * tick_ns / (double)steps;
     }
     out->tsc = tsc / (double)steps;
+    out->own = (tsc - others / tick_ns) / (double)steps;
     out->cycles = tsc * out->rate / (double)steps;
     out->level = probe_level(before, after);
     out->steady = is_steady(before, after);
@@ -298,7 +300,7 @@ static const char *program_window_of(int (*program)(char **), int counter, windo
     out->tsc = one.ticks - one.pairs * added / rate;
     out->ns = one.ns - one.pairs * (ways[PROGRAM].ns + (more == more ? more / rate * tick_ns : 0));
     out->cycles = one.cycles - one.pairs * added;
-    out->pairs = one.pairs, out->alone = one.waited <= WAITED * one.ns;
+    out->pairs = one.pairs, out->alone = one.waited <= WAITED * one.ns, out->own = out->tsc - one.waited / tick_ns;
     out->level = one.level, out->steady = one.steady, out->grain = grain_of(one.pairs), out->is_short = 1;
     out->rate = one.ticks > 0 ? one.cycles / one.ticks : one.rate;
     out->event = counter >= 0 ? one.event : 0.0 / 0.0;
@@ -364,6 +366,9 @@ static double cycles_of(const windows_of *all, double grain) {
    longest in thirty (of few windows, in ten), which interrupts may have met. */
 static double all_ticks[LARGEST];
 static int all_n;
+/* The same without what others had of the processor, also of windows that do not count for that: long ones seldom run alone. */
+static double own_ticks[LARGEST];
+static int own_n;
 static void take_ticks(const windows_of *run) {
     for (int i = 0; i < run->n && all_n < LARGEST; i++) all_ticks[all_n++] = run->tsc[i];
 }
@@ -433,6 +438,7 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
         if (one.steady) {
             take(&steady, &one);
             if (is_quiet(one.level) && one.alone) take(&quiet, &one);
+            if (is_quiet(one.level) && own_n < LARGEST) own_ticks[own_n++] = one.own;
         }
         if (one.ns * (double)pk->steps > LONG_WINDOW) watch_interrupts();
         now = (double)nanoseconds();
@@ -567,7 +573,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
     lost_ns = watched_ns = 0;
-    all_n = 0;
+    all_n = own_n = 0;
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
         int tried = windows_of_run(&what, &pk, &one, &fault);
@@ -580,7 +586,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     }
     answer_bias(at, &one, pk.steps);
     answer_varies(one.grain);
-    if (counter < 0) answer_rare(program || cold || one.ns * (double)pk.steps > BLOCK ? NULL : run, &pk, all_ticks, all_n);
+    if (counter < 0) answer_rare(program || cold || one.ns * (double)pk.steps > BLOCK ? NULL : run, &pk, own_ticks, one.ns * (double)pk.steps > ASKED || program || cold ? own_n : 0);
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
