@@ -155,6 +155,9 @@ def compare(
             warnings.simplefilter("always")
             told, other = (described(kernel, arguments, folder) for kernel in (a, b))
         notes = list(dict.fromkeys(str(one.message) for one in raised))
+        for note in notes:  # also where what they tell of ends the process
+            warnings.warn(note, PerfkitWarning, stacklevel=2)
+        told_already = len(notes)
         if other != told:
             raise SettingError(f"{a.name} and {b.name} take numbers of different types: one call cannot serve both")
         specification = {
@@ -220,7 +223,7 @@ def compare(
         if size <= _NO_WORK and cycles < _NO_TIME:
             notes.append(_EMPTY.format(name, _NO_WORK, cycles))
     # Whether the rounds were quiet is a part of the result.
-    for note in notes if quiet else [_BUSY.format(result.busy_share), *notes]:
+    for note in notes[told_already:] if quiet else [_BUSY.format(result.busy_share), *notes[told_already:]]:
         warnings.warn(note, PerfkitWarning, stacklevel=2)
     return replace(result, notes=tuple(notes))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.base.files import replaced
 from perfkit.base.results import Kind, Tabled, draw, drawn
@@ -267,9 +268,9 @@ class KernelComparison(Tabled):
             one, other = self.alone
             lines.append(
                 f"Calls overlap, so this is the throughput of {self.calls:,} in a row: a call alone takes some "
-                f"{one:,.0f} and {other:,.0f} cycles "
-                f"({_change(other / one - 1, 1)}; from {ALONE} rounds per process, give or take {FENCE} cycles), and "
-                "the effect on it may be another: --apart (apart=True) compares those."
+                f"{one:,.0f} and {other:,.0f} cycles ({_change(other / one - 1, 1)}; from {ALONE} rounds per process, "
+                f"give or take {FENCE} cycles and what calls differ by), and the effect on it may be another: --apart "
+                "(apart=True) compares those."
             )
         if self.apart and min(self.cycles) < 20 * FENCE:
             lines.append(f"What keeps the calls apart is subtracted, give or take {FENCE} cycles.")
@@ -309,7 +310,7 @@ class KernelComparison(Tabled):
         if "mean_a" not in self.table or self.disturbed or len(self.table) < _SURE_OF_MEANS:
             return None
         if "rare_a" in self.table and not self._differing:
-            return self._with_rare_calls
+            return self._where_means_say_more
         logs = np.log((self.table["mean_b"] / self.table["mean_a"]).to_numpy())
         error = logs.std(ddof=1) / np.sqrt(len(logs))
         off = abs(logs.mean() - np.log1p(self.effect))
@@ -323,20 +324,33 @@ class KernelComparison(Tabled):
         return float(np.expm1(middle)), float(np.expm1(low)), float(np.expm1(high))
 
     @property
-    def _with_rare_calls(self) -> tuple[float, float, float] | None:
-        """The effect on the mean, and its interval, where rare calls of one kernel add more than those of the other.
+    def _where_means_say_more(self) -> tuple[float, float, float] | None:
+        """The effect on the mean, and its interval, where the means surely say more than the middle rounds do.
 
+        Of rare calls that take longer; of calls that differ by so little that no tenth of the rounds shows it; of
+        samples of some calls, all of which hold two or three that take longer: the middle one is one or the other.
         Interrupts add to both in proportion to their time, and so nothing to the ratio. By the mean of the processes
         without the tenth at either end (Yuen 1974, The two-sample trimmed t for unequal population variances).
         """
+        table = self.table
+        all_calls = np.log(table["mean_b"] / table["mean_a"] / table["ratio"])
+        # Without the long ones, which interrupts may be: a small difference of the rest would be lost beside them.
+        usual = all_calls - np.log((1 + table["rare_b"]) / (1 + table["rare_a"]))
+        for more in (all_calls, usual):
+            found = self._said_more(np.sort(more.to_numpy()))
+            if found is not None:
+                return found
+        return None
+
+    def _said_more(self, more: NDArray[np.float64]) -> tuple[float, float, float] | None:
+        """Return the effect and its interval, where the processes surely say `more` than the middle rounds; sorted."""
         from scipy.stats import t
 
-        more = np.sort(np.log((1 + self.table["rare_b"]) / (1 + self.table["rare_a"])).to_numpy())
         cut = int(_TRIMMED * len(more))
         kept = more[cut : len(more) - cut]
         middle = float(kept.mean())
         error = np.clip(more, kept[0], kept[-1]).std(ddof=1) / (len(kept) / len(more) * np.sqrt(len(more)))
-        if abs(middle) <= max(t.ppf(0.9995, len(kept) - 1) * error, self.least):
+        if abs(middle) <= max(t.ppf(0.9995, len(kept) - 1) * error, self.least / 4):
             return None
         half = t.ppf((1 + self.confidence) / 2, len(kept) - 1) * error
         effect, (low, high) = np.log1p(self.effect), np.log1p(self.interval)
@@ -416,6 +430,9 @@ class KernelComparison(Tabled):
             f"{more:.1%} to the mean of {name}" for more, name in zip(self._added_by_rare, self.names, strict=True)
         ]
         rare = f"Rare calls take much longer, and add {' and '.join(added)}, interrupts included"
+        of_a, of_b = self._added_by_rare
+        if abs(of_b - of_a) < abs(effect - self.effect) / 2:
+            rare = "Calls differ by a little, or every sample holds a few that take longer"
         why = f"Calls differ: {'; '.join(ranges)}" if ranges else rare
         return (
             f"{why}. The effect on the mean of all calls is {_change(effect)} ({_change(low)} to {_change(high)}), "
@@ -437,9 +454,9 @@ class KernelComparison(Tabled):
         each = [f"{self.names[k]} took {before[k]:.2f} times as long then as before" for k in self._changed]
         return (
             "Do not rely on this: in processes into which the other kernel was loaded later, "
-            f"{', and '.join(each)}. The two share something of the process (threads that were started, the locale, "
-            "settings of the C library or the processor, a library, a file), or their time drifts. Time each in a "
-            "program of its own."
+            f"{', and '.join(each)}. Their time changes from call to call (a table that grows, memory that is filled), "
+            "or the two share something of the process (threads that were started, the locale, settings of the C "
+            "library or the processor, a library, a file). Time each in a program of its own."
         )
 
     @property

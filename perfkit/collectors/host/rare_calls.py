@@ -37,7 +37,7 @@ def added_by_rare(
     added : float
         Mean over all calls of what the long ones take more than the middle one.
     mean : float
-        Cycles, of all calls.
+        Cycles of a call on average: of the samples that are none of the long ones, and what these add.
 
     Examples
     --------
@@ -57,7 +57,10 @@ def added_by_rare(
         return 0.0, float(samples[counts].mean())
     more = np.concatenate([(part / np.median(part, axis=0) - 1).ravel() for part in parts])
     least = max(_LONGER, _QUARTILES * float(np.quantile(more, 0.75)))
-    return float(more[more > least].sum() / more.size), float(np.concatenate([part.ravel() for part in parts]).mean())
+    added = float(more[more > least].sum() / more.size)
+    # What lies before samples may still warm up, and these alone are of calls as they go on.
+    usual = samples[counts & (samples <= (1 + least) * np.median(samples[counts]))]
+    return added, float(usual.mean()) * (1 + added)
 
 
 def share_waited(waited: NDArray[np.int64]) -> float:

@@ -494,7 +494,7 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
     windows_of_run(what, pk, &last, &fault);
     fenced = 0;
     set_fences(fences, 0);
-    fprintf(answers, "apart %.17g\n", cycles_of(quiet.n ? &quiet : &steady, last.grain));
+    fprintf(answers, "apart %.17g\n", above_nothing(cycles_of(quiet.n ? &quiet : &steady, last.grain)));
 }
 
 /* The control word of SSE that loading a library leaves: linked with -ffast-math it sets flush-to-zero, for all that runs in
