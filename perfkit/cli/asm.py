@@ -110,7 +110,7 @@ def _predicted(table: Any, lines: list[str], syntax: str, core: str) -> Any:
     for order in table["ORDER"]:
         try:
             text = "\n".join(lines[int(k)] for k in str(order).split(","))
-            told = gus.block(Block(text, syntax))  # type: ignore[arg-type]  # text is assembled
+            told = gus.block(Block(text, syntax))
             found.append((told.unrolled, told.table["unrolled_bottleneck"].iloc[0], ""))
         except PerfkitError as error:
             found.append((float("nan"), "", str(error)))

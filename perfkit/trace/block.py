@@ -68,6 +68,9 @@ class BasicBlock:
     """
 
     code: bytes
+    if TYPE_CHECKING:
+
+        def __init__(self, code: bytes | str) -> None: ...
 
     def __post_init__(self) -> None:
         """Take hexadecimal digits for the code, and refuse what cannot be measured."""

@@ -125,6 +125,7 @@ ASKED = {
     'pk.CpiStack().fit(pk.open_samples("a.txt"))': "perfkit.fitters.cpi.stack.CpiFit",
     'pk.CpiStack().fit_each(pk.open_samples("a.txt"))': "perfkit.fitters.cpi.stack.CpiComparison",
     'pk.CpiStack().fit(pk.open_samples("d", memory=False))': "perfkit.fitters.cpi.fleet.FleetStacks",
+    'pk.Block("4883c008", syntax="intel").code': "bytes",
     "pk.trace_dag(trace)": "perfkit.dag.graph.Dag",
     "samples.plot()": "matplotlib.axes._axes.Axes",
     'samples.plot(["cycles"])': "matplotlib.figure.Figure",

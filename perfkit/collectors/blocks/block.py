@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.blocks.assembled import code_of
 from perfkit.collectors.blocks.cycles import BlockCycles, measure_blocks
@@ -39,6 +39,9 @@ class Block(BasicBlock):
     """
 
     syntax: str = field(default="", compare=False)
+    if TYPE_CHECKING:
+
+        def __init__(self, code: bytes | str, syntax: str = "") -> None: ...
 
     def __post_init__(self) -> None:
         """Assemble what is text."""

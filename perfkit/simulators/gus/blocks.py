@@ -195,7 +195,7 @@ def _known(block: BasicBlock | str) -> BasicBlock:
     DataError
         It is none, or repeats a string instruction.
     """
-    found = block if isinstance(block, BasicBlock) else BasicBlock(block)  # type: ignore[arg-type]
+    found = block if isinstance(block, BasicBlock) else BasicBlock(block)
     for one in found.instructions:
         if (one.has_rep_prefix or one.has_repne_prefix) and one.is_string_instruction:
             raise DataError(f"{one}: how often a string instruction is repeated is not known")
