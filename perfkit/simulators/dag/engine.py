@@ -148,6 +148,8 @@ from perfkit.simulators.dag.layout import (
 )
 from perfkit.simulators.dag.reuse import (
     AHEAD,
+    INDEX,
+    INDEX_BITS,
     UNLIMITED,
     fetch_ahead,
     index_of,
@@ -566,13 +568,27 @@ def _written(x: Any, address: Any, size: Any, memory: Any, line_shift: Any, word
 
 @compiled(*_BUILT_FROM, **_OPTIONS)
 def warm_up(where: Any, length: Any, used: Any, time: Any) -> Any:
-    """Note when each line is used last (`perfkit.simulators.dag.reuse.by_use`); return the time after it."""
+    """Note when each line is used last (`LruStack.used`); return the time after it."""
     for i in range(length):
-        prefetch(used, _U(where[_U(i + AHEAD)]))
+        prefetch(used, _U(2 * where[_U(i + AHEAD)]))
         if where[_U(i)] > 0:
             time += 1
-            used[_U(where[_U(i)])] = time
+            used[_U(2 * where[_U(i)])] = time
     return time
+
+
+@compiled(*_BUILT_FROM, **_OPTIONS)
+def find_levels(where: Any, length: Any, stack: Any) -> None:
+    """Use each accessed line, and note the level that it hits above its index: what `run` does itself beyond the paper.
+
+    Which level that is does not depend on time. Here this machine waits for many lines at once, in `run` for few.
+    """
+    for i in range(length):
+        x = where[_U(i)]
+        if x >= 0:
+            fetch_ahead(where, i, stack)  # also where a block stands, which 60 further on is an access
+        if x > 0:
+            where[_U(i)] = x | touch(x, stack) << INDEX_BITS
 
 
 @compiled(*_BUILT_FROM, **_OPTIONS)
@@ -977,11 +993,14 @@ def run(
                 integer, renamed = level <= INTEGER_LOAD, level == INTEGER_LOAD
                 comes, leaves = False, np.int64(-1)
                 if not rarely(x < 0):
-                    far = fetch_ahead(where, address_at - 1, stack)
+                    if paper:
+                        far, reused = where[_U(address_at - 1 + AHEAD)] & INDEX, x >> INDEX_BITS
+                        x &= INDEX
+                    else:
+                        far, reused = fetch_ahead(where, address_at - 1, stack), touch(x, stack)
                     if rarely((limits.inflight != IGNORED) | limits.stores):
                         prefetch(memory.lines, _U(2 * far))
                         prefetch(memory.stored, _U(far << (limits.line_shift - limits.word_shift)))
-                    reused = touch(x, stack)
                     if level < 0:
                         level = reused
                         if ways > 0:
