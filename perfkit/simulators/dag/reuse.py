@@ -281,7 +281,8 @@ def locate(records: Any, start: Any, length: Any, sizes: Any, line_shift: Any, s
     Return where it ended: at `length`, with `where` full, or at the first record for which there is no room (`grown`).
     """
     at, end = start, min(length, start + where.shape[0] - AHEAD)
-    while at < length:
+    room = True
+    while room and at < length:
         last = at + 1 + sizes[_U(records[_U(at)])]
         if last > end:
             break
@@ -295,9 +296,11 @@ def locate(records: Any, start: Any, length: Any, sizes: Any, line_shift: Any, s
             if records[_U(i)] >= 0:
                 index = index_of(records[_U(i)] >> line_shift, stack)
                 if index < 0:
-                    return at
+                    room = False
+                    break
             where[_U(i - start)] = index
-        at = last
+        at = last if room else at
+    # Behind the end nothing may be left, of this record or an earlier call: it is fetched ahead, too.
     for i in range(at - start, at - start + AHEAD):
         where[_U(i)] = 0
     return at
