@@ -1031,13 +1031,14 @@ def run(
                         rows[_row(entry, mask) + _U(LEAVE)] += limits.rs_one
                         taken_a += limits.rs_one
                     issue, ahead = max(issue, entry), max(ahead, entry)
-                if rarely(level > limits.unbuffered):
-                    lfb_now, taken_b = _entry(
-                        rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), limits.lfb_size
-                    )
-                    issue, ahead = max(issue, lfb_now), max(ahead, lfb_now)
-                if ways > 0 and rarely(comes) and load and limits.known:
-                    issue = max(issue, memory.filling[_U(x & limits.set_mask)])
+                if rarely(level > 0):
+                    if paper or level > limits.unbuffered:
+                        lfb_now, taken_b = _entry(
+                            rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), limits.lfb_size
+                        )
+                        issue, ahead = max(issue, lfb_now), max(ahead, lfb_now)
+                    if ways > 0 and comes and load and limits.known:
+                        issue = max(issue, memory.filling[_U(x & limits.set_mask)])
                 taken, entries = (taken_a, taken_b, taken_c), (lb_now, sb_now, lfb_now)
                 forwarded, word, word_end = False, np.int64(0), np.int64(0)
                 if limits.x86_order:
@@ -1108,10 +1109,11 @@ def run(
                     last_store = max(last_store, issue)
                     taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.sb_one, taken_b, entries[1], done)
                     _stored(x, word, word_end, issue, done, retired, limits, memory)
-                if rarely(level > limits.unbuffered):
-                    taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.lfb_one, taken_b, entries[2], done)
-                if rarely((level > 0) & (limits.inflight != IGNORED) & (x >= 0)):
-                    memory.lines[_U(2 * x)] = done
+                if rarely(level > 0):
+                    if paper or level > limits.unbuffered:
+                        taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.lfb_one, taken_b, entries[2], done)
+                    if rarely((limits.inflight != IGNORED) & (x >= 0)):
+                        memory.lines[_U(2 * x)] = done
                 taken = taken_a, taken_b, taken_c
             # Retire, in order.
             rows[row] += table[unit + _U(ADD)]
