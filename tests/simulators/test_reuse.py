@@ -4,6 +4,7 @@ import numba
 import numpy as np
 import pytest
 
+import perfkit as pk
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import reuse
 from perfkit.simulators.dag.reuse import by_use, fill, grown, line_shift, new_stack
@@ -109,3 +110,24 @@ def test_lines_are_sorted_by_their_last_use_however_many_accesses_there_were():
         used = np.maximum(-used, 0)
         expected = np.argsort(used, kind="stable")[::-1][: np.count_nonzero(used)]
         assert by_use(used).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_many_lines_that_come_while_nodes_are_scheduled(warm):
+    """Places with levels were left behind the end of what was located: memory far beyond the list was read."""
+    n, lines = 400_000, 120_000
+    at = np.random.default_rng(5).integers(0, lines, n)
+    dag = pk.Dag.from_nodes("L" * n, [[]] * n, address=4096 + 64 * at)
+    core = pk.DagCore.sandy_bridge_erm().replace(size_L1=0, size_L2=0, size_L3=np.inf)
+    found = pk.DagScheduler(core, warm=warm, record=False).run(dag)
+    assert found.n_nodes("mem") == (0 if warm else len(np.unique(at)))
+
+
+def test_nothing_is_left_behind_the_end_of_what_was_located():
+    stack = new_stack((512, 4096, np.inf))
+    records = np.arange(0, 4000, dtype=np.int64) << 12  # a page each: 63 have room
+    records[0] = 0
+    where = np.full(4000 + reuse.AHEAD, 7 << 40, dtype=np.int64)
+    end = reuse.locate(records, 0, 4000, np.full(1, 3999), 6, stack, where)
+    assert end == 0
+    assert not where[: reuse.AHEAD].any()

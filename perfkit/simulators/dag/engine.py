@@ -148,6 +148,8 @@ from perfkit.simulators.dag.layout import (
 )
 from perfkit.simulators.dag.reuse import (
     AHEAD,
+    INDEX,
+    INDEX_BITS,
     UNLIMITED,
     fetch_ahead,
     index_of,
@@ -566,13 +568,27 @@ def _written(x: Any, address: Any, size: Any, memory: Any, line_shift: Any, word
 
 @compiled(*_BUILT_FROM, **_OPTIONS)
 def warm_up(where: Any, length: Any, used: Any, time: Any) -> Any:
-    """Note when each line is used last (`perfkit.simulators.dag.reuse.by_use`); return the time after it."""
+    """Note when each line is used last (`LruStack.used`); return the time after it."""
     for i in range(length):
-        prefetch(used, _U(where[_U(i + AHEAD)]))
+        prefetch(used, _U(2 * where[_U(i + AHEAD)]))
         if where[_U(i)] > 0:
             time += 1
-            used[_U(where[_U(i)])] = time
+            used[_U(2 * where[_U(i)])] = time
     return time
+
+
+@compiled(*_BUILT_FROM, **_OPTIONS)
+def find_levels(where: Any, length: Any, stack: Any) -> None:
+    """Use each accessed line, and note the level that it hits above its index: what `run` does itself beyond the paper.
+
+    Which level that is does not depend on time. Here this machine waits for many lines at once, in `run` for few.
+    """
+    for i in range(length):
+        x = where[_U(i)]
+        if x >= 0:
+            fetch_ahead(where, i, stack)  # also where a block stands, which 60 further on is an access
+        if x > 0:
+            where[_U(i)] = x | touch(x, stack) << INDEX_BITS
 
 
 @compiled(*_BUILT_FROM, **_OPTIONS)
@@ -630,6 +646,7 @@ class _Limits(NamedTuple):
     refill: Any
     known: Any
     prefetching: Any
+    unbuffered: Any
     lines_follow: Any
     line_shift: Any
     word_shift: Any
@@ -651,6 +668,9 @@ def _limits(parameters: Any, rings: Any, queues: Any, memory: Any, record: Any, 
     ways = np.int64(0) if paper else parameters[WAYS]
     has_vectors = not paper and parameters[VECTOR_RS] < UNLIMITED
     lines_follow = prefetching or (not paper and parameters[INFLIGHT] == MERGED)
+    # An access takes its line fill buffer in order, from fetch on. A real core's is taken at issue, and hits of L2
+    # leave it so soon that they never wait for one.
+    unbuffered = np.int64(not paper and parameters[INFLIGHT] == MERGED)
     joins = not paper and parameters[JOINS] > 0
     blocks = not paper and memory.writer.shape[0] > 0  # loads of bytes from several stores wait for these
     return _Limits(
@@ -690,6 +710,7 @@ def _limits(parameters: Any, rings: Any, queues: Any, memory: Any, record: Any, 
         refill=parameters[REFILL],
         known=parameters[SETS_KNOWN] > 0,
         prefetching=prefetching,
+        unbuffered=unbuffered,
         lines_follow=lines_follow,
         line_shift=parameters[LINE_SHIFT],
         word_shift=parameters[WORD_SHIFT],
@@ -977,11 +998,14 @@ def run(
                 integer, renamed = level <= INTEGER_LOAD, level == INTEGER_LOAD
                 comes, leaves = False, np.int64(-1)
                 if not rarely(x < 0):
-                    far = fetch_ahead(where, address_at - 1, stack)
+                    if paper:
+                        far, reused = where[_U(address_at - 1 + AHEAD)] & INDEX, x >> INDEX_BITS
+                        x &= INDEX
+                    else:
+                        far, reused = fetch_ahead(where, address_at - 1, stack), touch(x, stack)
                     if rarely((limits.inflight != IGNORED) | limits.stores):
                         prefetch(memory.lines, _U(2 * far))
                         prefetch(memory.stored, _U(far << (limits.line_shift - limits.word_shift)))
-                    reused = touch(x, stack)
                     if level < 0:
                         level = reused
                         if ways > 0:
@@ -1008,10 +1032,11 @@ def run(
                         taken_a += limits.rs_one
                     issue, ahead = max(issue, entry), max(ahead, entry)
                 if rarely(level > 0):
-                    lfb_now, taken_b = _entry(
-                        rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), limits.lfb_size
-                    )
-                    issue, ahead = max(issue, lfb_now), max(ahead, lfb_now)
+                    if paper or level > limits.unbuffered:
+                        lfb_now, taken_b = _entry(
+                            rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), limits.lfb_size
+                        )
+                        issue, ahead = max(issue, lfb_now), max(ahead, lfb_now)
                     if ways > 0 and comes and load and limits.known:
                         issue = max(issue, memory.filling[_U(x & limits.set_mask)])
                 taken, entries = (taken_a, taken_b, taken_c), (lb_now, sb_now, lfb_now)
@@ -1048,7 +1073,7 @@ def run(
                 if rarely(limits.lines_follow) and x >= 0:
                     if level == 0:
                         done = max(done, memory.lines[_U(2 * x)])
-                    elif level > 1 and limits.prefetching and _prefetched(address >> limits.line_shift, memory.streams):
+                    elif level > 0 and limits.prefetching and _prefetched(address >> limits.line_shift, memory.streams):
                         done = issue + units.latency[_U(_early(kind))]
                         types_begun &= (1 << LASTING) - 1
                 if not paper and rarely(second >= 0):
@@ -1085,7 +1110,8 @@ def run(
                     taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.sb_one, taken_b, entries[1], done)
                     _stored(x, word, word_end, issue, done, retired, limits, memory)
                 if rarely(level > 0):
-                    taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.lfb_one, taken_b, entries[2], done)
+                    if paper or level > limits.unbuffered:
+                        taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.lfb_one, taken_b, entries[2], done)
                     if rarely((limits.inflight != IGNORED) & (x >= 0)):
                         memory.lines[_U(2 * x)] = done
                 taken = taken_a, taken_b, taken_c

@@ -27,8 +27,9 @@ Lines = npt.NDArray[np.int32]  # indices of lines
 LEVELS = 4  # L1, L2, L3, memory
 MOST_SETS = PAGE = 64  # lines that share one entry of the page table, and so differ in the last bits of their index
 # Places in `LruStack.scalars`; the markers and the table's own small cache follow.
-_LINES, _PAGES, _FIRST, _MARKER, _CAPACITY, _CACHE = 0, 1, 2, 3, 6, 16
+_LINES, _PAGES, _FIRST, _MARKER, _CAPACITY, _TURN, _CACHE = 0, 1, 2, 3, 6, 9, 16
 _CACHED = 1024
+_TOLD, _TOLD_BITS = _CACHE + 2 * _CACHED, 3  # of each cache, the lines that its last 8 marked ones told to fetch
 # Columns of `LruStack.lines`: the line used just after this one, the one used just before it, and the first cache
 # that holds it, from 1 on (0: it was never used), and the one that was used `AHEAD` accesses later (only what is
 # fetched ahead depends on it). Together, so that moving a line touches few lines of this machine's own cache.
@@ -37,8 +38,13 @@ _UNTOUCHED = 0
 _DIGIT_BITS = 11  # of a key, in one pass of sorting
 _DIGIT = (1 << _DIGIT_BITS) - 1
 # How many accesses ahead a line's place is fetched from memory, and later its neighbours' in the list; from how many
-# places on they are not in this machine's caches anyway.
-AHEAD, _NEAR, _MANY = 24, 10, 1 << 15
+# places on they are not in this machine's caches anyway. Between accesses stand their blocks: where these have four
+# accesses each, 24 further on from the first is a block again, and a quarter of all lines is never fetched ahead. 60
+# and 30 are multiples of most periods.
+AHEAD, _NEAR, _MANY = 60, 30, 1 << 15
+INDEX_BITS = 32  # of a place in `where`; the level that the access hits may stand above them
+INDEX = (1 << INDEX_BITS) - 1
+_RESERVED = 1 << 26  # elements of `lines`: 16 M lines
 # The list is a ring through line 0, which is no line: newer than the newest and older than the oldest.
 _END = 0
 UNLIMITED = np.int64(2**62)
@@ -93,6 +99,11 @@ class LruStack(NamedTuple):
     lines: npt.NDArray[np.int32]
 
     @property
+    def used(self) -> Ints:
+        """When each line was used last (0: never), at every second place where the list will be: only until `fill`."""
+        return self.lines.view(np.int64)
+
+    @property
     def room(self) -> int:
         """How many lines it has room for."""
         return len(self.lines) >> _COLUMNS
@@ -100,10 +111,10 @@ class LruStack(NamedTuple):
 
 def new_stack(capacities: tuple[float, float, float], pages: int = 64) -> LruStack:
     """Return an empty stack for caches of these capacities, in lines; 0 is no cache, infinity an endless one."""
-    scalars = np.zeros(_CACHE + 2 * _CACHED, dtype=np.int64)
+    scalars = np.zeros(_TOLD + (LEVELS - 1 << _TOLD_BITS), dtype=np.int64)
     scalars[_PAGES] = 1
     scalars[_MARKER : _MARKER + 3] = -1
-    scalars[_CACHE::2] = -1
+    scalars[_CACHE:_TOLD:2] = -1
     largest = np.int64(0)
     for k, lines in enumerate(capacities):
         if not lines >= 0:
@@ -112,18 +123,27 @@ def new_stack(capacities: tuple[float, float, float], pages: int = 64) -> LruSta
         # A cache smaller than the one before it never is the first that is large enough.
         scalars[_CAPACITY + k] = largest
     scalars[_FIRST] = int((scalars[_CAPACITY : _CAPACITY + 3] == 0).sum())
-    keys, slots = np.full(2 * pages, -1, dtype=np.int64), np.zeros(2 * pages, dtype=np.int32)
-    return LruStack(scalars, keys, slots, np.zeros(pages * PAGE << _COLUMNS, dtype=np.int32))
+    return LruStack(scalars, *_no_pages(pages), np.zeros(pages * PAGE << _COLUMNS, dtype=np.int32))
 
 
 def grown(stack: LruStack) -> LruStack:
-    """Return the same stack with room for twice as many pages."""
-    larger = new_stack((0, 0, 0), 2 * stack.room // PAGE)
-    larger.scalars[:] = stack.scalars
-    if stack.scalars[_LINES]:
-        larger.lines[: len(stack.lines)] = stack.lines
-    _rehash(stack.page_key, stack.page_slot, larger.page_key, larger.page_slot)
-    return larger
+    """Return the same stack with room for twice as many pages.
+
+    Many lines lie in the beginning of a large array, of which only what is used takes memory: nothing is copied.
+    """
+    size = 2 * len(stack.lines)
+    whole = stack.lines if stack.lines.base is None else stack.lines.base
+    if len(whole) < size:
+        whole = np.zeros(size if size < _MANY << _COLUMNS else max(size, _RESERVED), dtype=np.int32)
+        whole[: len(stack.lines)] = stack.lines
+    keys, slots = _no_pages(2 * stack.room // PAGE)
+    _rehash(stack.page_key, stack.page_slot, keys, slots)
+    return LruStack(stack.scalars, keys, slots, whole[:size])
+
+
+def _no_pages(pages: int) -> tuple[Ints, Lines]:
+    """Return an empty table of pages, twice as large as their number."""
+    return np.full(2 * pages, -1, dtype=np.int64), np.zeros(2 * pages, dtype=np.int32)
 
 
 @njit(cache=True)
@@ -261,19 +281,26 @@ def locate(records: Any, start: Any, length: Any, sizes: Any, line_shift: Any, s
     Return where it ended: at `length`, with `where` full, or at the first record for which there is no room (`grown`).
     """
     at, end = start, min(length, start + where.shape[0] - AHEAD)
-    while at < length:
+    room = True
+    while room and at < length:
         last = at + 1 + sizes[_U(records[_U(at)])]
         if last > end:
             break
         where[_U(at - start)] = 0
         for i in range(at + 1, last):
+            if rarely(stack.lines.shape[0] >> _COLUMNS > _MANY):
+                asked = _U(_hash(records[_U(min(i + _NEAR, length - 1))] >> line_shift >> 6, stack.page_key.shape[0]))
+                prefetch(stack.page_key, asked)
+                prefetch(stack.page_slot, asked)
             index = np.int64(-1)
             if records[_U(i)] >= 0:
                 index = index_of(records[_U(i)] >> line_shift, stack)
                 if index < 0:
-                    return at
+                    room = False
+                    break
             where[_U(i - start)] = index
-        at = last
+        at = last if room else at
+    # Behind the end nothing may be left, of this record or an earlier call: it is fetched ahead, too.
     for i in range(at - start, at - start + AHEAD):
         where[_U(i)] = 0
     return at
@@ -324,7 +351,14 @@ def touch(index: Any, stack: Any) -> Any:
             lines[m + _U(_PLACE)] = k + 2
             s[_U(_MARKER + k)] = lines[m + _U(_NEWER)]
             # The next ones one by one would each be waited for: what is told is some way on.
-            prefetch(lines, _U(np.int64(lines[m + _U(_LATER)]) << _COLUMNS))
+            later = np.int64(lines[m + _U(_LATER)])
+            prefetch(lines, _U(later << _COLUMNS))
+            if rarely(lines.shape[0] >> _COLUMNS > _MANY):
+                # Where a line was used again since, none told of the one after it: ask what has arrived by now.
+                turn = s[_U(_TURN + k)]
+                told = _U(_TOLD + (k << _TOLD_BITS) + (turn & ((1 << _TOLD_BITS) - 1)))
+                prefetch(lines, _U(np.int64(lines[_U(s[told] << _COLUMNS) + _U(_NEWER)]) << _COLUMNS))
+                s[told], s[_U(_TURN + k)] = later, turn + 1
     if found < 0:
         s[_LINES] += 1
         for k in range(first, LEVELS - 1):

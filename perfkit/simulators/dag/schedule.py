@@ -310,7 +310,7 @@ class _Run:
         self.code = layout.BlockCode(program, tables.operations(program, self.word_shift, self.units))
         self.stack = new_stack(tables.capacities(settings, self.line_shift))
         self.where = np.zeros(_LOCATED + AHEAD, dtype=np.int64)
-        self.used, self.time = np.zeros(self.stack.room, dtype=np.int64), 0
+        self.time = 0
         self.rings = tables.new_rings(1 << max(9, int(2 * self.parameters[layout.MARGIN]).bit_length()), self.idle)
         rob_size = int(self.parameters[layout.ROB])
         waiting = int(self.parameters[layout.VECTOR_QUEUE])
@@ -334,13 +334,12 @@ class _Run:
 
     def begin(self) -> None:
         """Leave in the caches what the warming run left there, and make room for what is kept of its lines."""
-        order = by_use(self.used)
+        order = by_use(self.stack.used[::2])
         fill(self.stack, order)
         words = self.line_shift - self.word_shift
         self.memory = tables.new_memory(self.settings, self.program, self.parameters, self.stack, words)
         if self.parameters[layout.WAYS]:
             fill_sets(order, self.memory.sets, self.memory.trees)
-        self.used = self.used[:0]
         self.columns = np.bincount(order & PAGE - 1, minlength=PAGE)
 
     def hits_of_few_sets(self, found: Schedule) -> int:
@@ -354,7 +353,7 @@ class _Run:
 
     def warm_up(self, records: Any, length: int) -> None:
         for start, end in self._located(records, length):
-            self.time = engine.warm_up(self.where, end - start, self.used, self.time)
+            self.time = engine.warm_up(self.where, end - start, self.stack.used, self.time)
 
     def _located(self, records: Any, length: int) -> Iterator[tuple[int, int]]:
         """Go through the records in parts; `where` tells the lines' indices of each."""
@@ -376,6 +375,8 @@ class _Run:
 
     def _schedule(self, records: Any, length: int) -> None:
         self.saved[layout.AT_RECORD] = 0
+        if self.beyond is None:
+            engine.find_levels(self.where, length, self.stack)
         while True:
             status = engine.run(
                 layout.Stream(records, self.where, length),
@@ -444,7 +445,6 @@ class _Run:
     def _grow_lines(self) -> None:
         self.stack = grown(self.stack)
         if self.memory is None:
-            self.used = tables.longer(self.used, self.stack.room)
             return
         factor = 2 * self.stack.room // len(self.memory.lines)
         lines, stored = (tables.longer(array, factor * len(array)) for array in self.memory[:2])
