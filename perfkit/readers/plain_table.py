@@ -31,7 +31,15 @@ from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
 from perfkit.readers.row_order import begins_anew, even, in_time_order, rises, with_groups
-from perfkit.readers.running_totals import Rows, counts_between, find_totals, is_axis, lone_totals, note_few_that_rise
+from perfkit.readers.running_totals import (
+    SAY_WHICH,
+    Rows,
+    counts_between,
+    find_totals,
+    is_axis,
+    lone_totals,
+    note_few_that_rise,
+)
 from perfkit.readers.scales import (
     bears_scale,
     factor_of,
@@ -630,8 +638,9 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
     named = sum(_PROMETHEUS.match(grid.names[i]) is not None for i in values) > 1
     grid, values = _scaled(_plain_names(grid, report), values, report)
-    values = _drop_ratios(grid, values, report)
     series = _series(grid, keys)
+    _ask_about_steps(grid, values, Rows.of(series), report)
+    values = _drop_ratios(grid, values, report)
     sweep = bool(varying_parameters(grid, values))
     values, times = _take_clocks(grid, values, dates, None if sweep else Rows.of(series), report)
     of_keys, keys = of_keys | times, keys | {k: _CLOCK_COLUMN[k] for k in _CLOCK_COLUMN if _CLOCK_COLUMN[k] in times}
@@ -981,6 +990,29 @@ def _steady(values: np.ndarray, totals: bool) -> bool:
 
 
 # ------------------------------------------------------------------ ratios beside the counts
+
+
+_STEPS_OF = re.compile(r"^(?P<of>.+?)[ _.\-(\[]+(?:diff(?:erence)?|delta)[)\]]*$", re.IGNORECASE)
+
+
+def _ask_about_steps(grid: Grid, values: dict[int, np.ndarray], rows: Rows, report: Report) -> None:
+    """Refuse columns that are running totals by the steps beside them, unless it was said what they are.
+
+    In a table of versions a column of differences holds the same where each version counts more than the one before.
+    """
+    if report.asked.cumulative is not None or not any(is_name_of_clock(n) for n in grid.names):
+        return
+    column = {grid.names[i]: i for i in values}
+    for name, i in column.items():
+        of = found["of"] if (found := _STEPS_OF.match(name)) else ""
+        if of not in column or len(rows.later) < 2:
+            continue
+        steps = rows.steps(values[column[of]])
+        if (steps > 0).all() and np.array_equal(steps, values[i][rows.later]):
+            raise FormatError(
+                f"{report.file}: {name} holds the steps of {of} from row to row. Is {of} a running total, or a count "
+                f"that happens to rise? {SAY_WHICH}"
+            )
 
 
 def _refuse_two_of_one(names: list[str], report: Report) -> None:

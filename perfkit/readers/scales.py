@@ -49,6 +49,11 @@ _BOUND_OF = re.compile(
     r"(?:lower|upper)[ _.-]?bound|diff(?:erence)?|delta|change|old|before|prev(?:ious)?|base(?:line)?)[)\]]*$",
     re.IGNORECASE,
 )
+# What a region of a call tree and those that it calls did, beside what it did itself; the latter's name.
+_INCLUSIVE = re.compile(
+    r"^(?:(?P<of>.+?)(?P<behind>[ _.\-(\[]+)inc(?:l(?:usive)?)?(?P<end>[)\]]*)|inc(?:l(?:usive)?)?[ _.](?P<rest>.+))$",
+    re.IGNORECASE,
+)
 _MEAN = r"(?:avg|average|mean|median|min(?:imum)?|max(?:imum)?|std(?:[ _.-]?dev(?:iation)?)?|stdev)"
 # Beside the column that it is of: "avg cycles", "mean(cycles)", "cycles avg".
 _MEAN_OF = re.compile(
@@ -147,9 +152,19 @@ def is_word_of_another(name: str, names: set[str]) -> bool:
     of_model = (model["of"] or model["before"]) if model else ""
     if of_model in names and normalise(of_model) in (*TIME_EVENTS, *WORK_EVENTS):
         return True
+    if (inclusive := _INCLUSIVE.match(name)) and not names.isdisjoint(_exclusive(inclusive)):
+        return True
     bound, end = _BOUND_OF.match(name), _END_OF.match(name)
     of_axis = end is not None and end["of"] in names and normalise(end["of"]) in (*TIME_EVENTS, *WORK_EVENTS)
     return of_axis or (bound is not None and bound["of"] in names)
+
+
+def _exclusive(inclusive: re.Match[str]) -> list[str]:
+    """Return how the exclusive counts beside a column of inclusive ones may be called."""
+    of, rest = inclusive["of"], inclusive["rest"]
+    if rest:
+        return [rest, *(f"{word}_{rest}" for word in ("Excl", "excl", "Exc", "exc", "exclusive", "Exclusive"))]
+    return [of, *(f"{of}{inclusive['behind']}{word}{inclusive['end']}" for word in ("exc", "excl", "exclusive"))]
 
 
 def is_spread_alone(name: str) -> bool:
