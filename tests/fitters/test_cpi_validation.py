@@ -307,7 +307,7 @@ def test_least_squares_without_limits_keeps_its_negative_ends():
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99])
-@pytest.mark.parametrize("blocks", [6, 20, 400])
+@pytest.mark.parametrize("blocks", [5, 6, 20, 400])
 def test_intervals_of_few_blocks_are_students_at_every_level(level, blocks):
     """The ratio was that of 95 % whatever level was asked for."""
     draws = np.random.default_rng(0).normal(5.0, 1.0, (2000, 4))

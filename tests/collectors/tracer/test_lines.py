@@ -227,6 +227,15 @@ def test_a_programs_own_sources_are_kept_as_long_as_they_are_those_it_was_built_
     assert Tracer().run(path, "f").provenance.sources == {}
 
 
+@pytest.mark.parametrize(("length", "kept"), [(1 << 20, True), ((1 << 20) + 1, False)])
+def test_the_text_of_a_source_is_kept_up_to_a_million_characters(tmp_path, length, kept):
+    text = "int f(int x) { return 2 * x; }\n"
+    (tmp_path / "f.c").write_text(text + "// " + (length - len(text) - 4) * "x" + "\n")
+    origin = compile_kernel(tmp_path / "f.c").trace(1).provenance
+    assert ([len(text) for text in origin.sources.values()] == [length]) == kept
+    assert ("is too long to be kept" in origin.extra.get("no_text", "")) != kept
+
+
 PART = """inline __attribute__((always_inline)) double part(double x) {
     return x * 1.5 + 1;
 }
