@@ -391,3 +391,11 @@ def test_what_a_verdict_says_of_lengths_is_of_the_intervals_that_are_shown():
     assert length.max() > 0.2
     assert fit.verdict.level == "uncertain"
     assert "interval is longer than a fifth of the CPI" in str(fit.verdict)
+
+
+@pytest.mark.parametrize(
+    ("outside", "level"), [(0.5, "supported"), (0.49, "uncertain"), (0.2, "uncertain"), (0.19, "unsupported")]
+)
+def test_half_or_a_fifth_must_be_explained_where_the_placebo_explains_nothing(outside, level):
+    verdict = verdict_of(outside, "phases", 0.0, CpiBracket(0.5, 0.5, 1.0), {"base": 0.1}, False, (0, 0, 0))
+    assert verdict.level == level
