@@ -15,7 +15,7 @@ mkdir -p "$VERSIONS"
 env="$VERSIONS/$what-$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')"
 [ -x "$env/bin/python" ] || "$python" -m venv "$env"
 pip() { "$env/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
-tools=(pytest pytest-timeout pytest-benchmark pytest-xdist hypothesis networkx)
+tools=(pytest pytest-timeout pytest-benchmark pytest-xdist hypothesis networkx ruff mypy types-PyYAML)
 
 tests() {
     cd "$root"

@@ -446,9 +446,9 @@ def test_cycles_are_estimated_of_misses_as_kcachegrind_does(tmp_path):
 def test_stamps_of_telegraf_are_s_ms_us_or_ns_by_their_digits(tmp_path, digits):
     path = tmp_path / "t.txt"
     lines = [
-        f"intel_pmu_metric,event={event},host=a,cpu=0 count={n}i,enabled=100i,running=100i "
-        f"{(1_760_000_000 + 2 * k) * 10 ** (digits - 10)}"
-        for k in range(3) for event, n in (("cycles", 1000 + k), ("instructions", 3000 - k))
+        f"intel_pmu_metric,event={event},host=a,cpu=0 count=0i,raw={k * n}i,scaled=0i,enabled={k * 2 * 10**9}i,"
+        f"running={k * 10**9}i {(1_760_000_000 + 2 * k) * 10 ** (digits - 10)}"
+        for k in range(4) for event, n in (("cycles", 1000), ("instructions", 3000))
     ]  # fmt: skip
     path.write_text("\n".join(lines) + "\n")
     assert pk.read_samples(path).intervals()["seconds"].dropna().unique().tolist() == [pytest.approx(2.0)]

@@ -8,13 +8,14 @@ import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import perfkit as pk
 from perfkit.collectors.kernels import BUILDS, compile_kernel, corpus_kernel
-from perfkit.collectors.tracer.lines import Loaded, annotate, places_of
+from perfkit.collectors.tracer.lines import _LANGUAGES_C, Loaded, _language, annotate, places_of
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.simulators.gus.gus import Gus
 
@@ -317,3 +318,7 @@ def test_a_damaged_line_table_costs_the_lines_only():
 def test_an_address_outside_of_the_table_has_no_line():
     kernel = compile_kernel(SOURCE, "f", flags="-O1 -fno-math-errno")
     assert places_of(kernel.path, [0x10, 0x7FFFFFFF]) == {}
+
+
+def test_a_unit_that_names_no_language_is_not_taken_for_c():
+    assert _language(SimpleNamespace(attributes={})) not in _LANGUAGES_C
