@@ -221,7 +221,7 @@ def test_folds_are_seeded_and_whole():
 
 
 def test_a_fold_whose_other_values_are_equal_says_nothing_of_a_bandwidth():
-    """Held-out values among their equals are the likelier the narrower the density; the lone one has only equals left."""
+    """Values among their equals are the likelier the narrower the density; the lone one has only equals left."""
     from perfkit.fitters.studies.categories import _searched, _silverman
 
     data = np.array([0.0, 0.0, 0.0, 1.0])
