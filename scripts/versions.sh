@@ -22,20 +22,20 @@ tests() {
     "$env/bin/python" -c 'import sys, numpy, pandas, scipy, pyarrow, numba
 print("Python", sys.version.split()[0], *(f"{m.__name__} {m.__version__}" for m in (numpy, pandas, scipy, pyarrow, numba)))'
     (($#)) || set -- tests/readers tests/samples tests/exploration tests/files tests/fitters tests/fleet tests/cli tests/widgets
-    # As installed, pytest finds the plug-in by itself.
-    PYTEST_PLUGINS=perfkit.diagnosis.pytest_plugin PYTHONPATH="$root:$root/widgets" "$env/bin/python" -m pytest -q -p no:cacheprovider -m 'not measures and not browser' "$@"
+    PYTHONPATH="$root:$root/widgets" "$env/bin/python" -m pytest -q -p no:cacheprovider -m 'not measures and not browser' "$@"
 }
 
 case $what in
 newest)
     pip "$root[studies,lab]" "${tools[@]}"
-    "$env/bin/python" -m pip uninstall -q -y perfkit # the clone is tested, with what its wheel asked for
+    pip --no-deps -e "$root" # the clone is tested, with what its wheel asked for
     tests "$@"
     ;;
 lowest)
     uv pip compile -q "$root/pyproject.toml" --extra studies --extra lab --resolution lowest-direct --only-binary :all: \
         --python "$env/bin/python" --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o "$VERSIONS/lowest.txt"
     pip -r "$VERSIONS/lowest.txt" "${tools[@]}"
+    pip --no-deps -e "$root"
     tests "$@"
     ;;
 wheel)

@@ -92,6 +92,7 @@ _KEYS = {
     ),
 }
 _ENABLED = ("enabled", "time_enabled")
+_COUNTING = re.compile(r"^((?:time_)?(?:enabled|running))[ _(\[]+(?:ns|us|µs|ms|s)[)\]]?$")  # with a unit
 # Times, energies and amounts of data, whose counts may have fractions.
 _HAS_FRACTIONS = re.compile(
     r"time|clock|second|sec\b|energy|joule|power|[ _(]m?j\b|[kmgt]i?b(?:ytes?)?\b", re.IGNORECASE
@@ -260,8 +261,13 @@ def _is_figure(name: str) -> bool:
     return True
 
 
+def _lower(name: str) -> str:
+    """Return a name in small letters; of how long something was counted, without the unit."""
+    return _COUNTING.sub(r"\1", name.lower())
+
+
 def _key_columns(names: tuple[str, ...]) -> dict[str, int]:
-    lower = [n.lower() for n in names]
+    lower = [_lower(n) for n in names]
     if any(normalise(n) in (*TIME_EVENTS[:-1], *WORK_EVENTS) for n in lower):
         lower = ["" if n == "variable" else n for n in lower]  # a parameter of a table that has a column per event
     return {key: lower.index(alias) for key, words in _KEYS.items() for alias in words[::-1] if alias in lower}
@@ -313,7 +319,7 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         (i for i, n in enumerate(grid.names) if n.lower() in ("unit", "units") and i not in keys.values()), None
     )
     others = [i for i in range(len(grid.names)) if i not in (*keys.values(), unit)]
-    enabled = next((i for i in others if "running" in keys and grid.names[i].lower() in _ENABLED), None)
+    enabled = next((i for i in others if "running" in keys and _lower(grid.names[i]) in _ENABLED), None)
     pair = {"time", "work"} <= keys.keys()
     clocks = [] if pair or "at" in keys else _clocks_of_rows(grid, keys, others)
     left = [grid.names[i] for i in others if i not in (*clocks, enabled)]
@@ -529,7 +535,7 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
 def _counting_of_rows(grid: Grid, values: dict[int, np.ndarray]) -> dict[str, int]:
     """Return the columns of a turned table that say how long each event was counted."""
     words = {"running": _KEYS["running"], "enabled": _ENABLED}
-    return {k: i for k, of in words.items() for i in values if grid.names[i].lower() in of}
+    return {k: i for k, of in words.items() for i in values if _lower(grid.names[i]) in of}
 
 
 def _lengths_of_runs(table: pd.DataFrame, report: Report) -> tuple[pd.DataFrame, np.ndarray]:

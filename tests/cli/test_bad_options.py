@@ -4,7 +4,6 @@ import os
 import platform
 import shutil
 from pathlib import Path
-from typing import get_args, get_type_hints
 
 import pytest
 import typer.main
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfkit.cli.main import app, main
+from perfkit.cli.options import types_of
 
 FIXTURE = Path(__file__).parents[1] / "readers" / "fixtures" / "two-runs-concatenated.txt"
 FILES = {
@@ -87,9 +87,9 @@ def spellings(command):
     """The options that take a value, with how many, and bad ones. None lies outside the test's folder."""
     bad = {int: BAD_NUMBERS, float: BAD_NUMBERS, Path: BAD_FILES, str: BAD_TEXT, list[Path]: BAD_FILES}
     found = [p for p in leaves()[command].params if p.param_type_name == "option" and p.name != "help"]
-    types = get_type_hints(leaves()[command].callback)
-    kinds = [(p, {types[p.name], *get_args(types[p.name])} & {*bad, bool}) for p in found]  # of X, and of X | None
-    return [(p.opts[0], p.nargs, bad[kind.pop()] if kind else BAD_TEXT) for p, kind in kinds if kind != {bool}]
+    types = types_of(leaves()[command])
+    kinds = [(p, types[p.name]) for p in found]
+    return [(p.opts[0], p.nargs, bad.get(kind, BAD_TEXT)) for p, kind in kinds if kind is not bool]
 
 
 @pytest.fixture

@@ -1301,3 +1301,48 @@ def test_differences_to_another_run_are_left_out_as_they_were(read, text):
     samples = read(text)
     assert set(totals(samples)) == {"cycles", "instructions"}
     assert any("cycles_delta" in note for note in samples.notes)
+
+
+# ------------------------------------------------------------------ columns derived from the one beside them
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cycles_cum", "cumulative_cycles", "cycles (cumsum)", "prev_cycles", "cycles_ma3", "cycles rolling"),
+        *("norm_cycles", "cycles_norm", "cycles normalized", "cycles_children", "cycles_lag1"),
+    ],
+)
+def test_a_column_derived_from_the_one_beside_it_is_no_event(read, name):
+    text = f"t_s,cycles,{name},instructions\n1,1000,1000,2000\n2,3000,4000,1500\n3,2000,6000,2000\n4,1000,7000,2500\n"
+    samples = read(text)
+    assert set(totals(samples)) == {"cycles", "instructions"}
+    assert totals(samples)["cycles"] == 7000
+
+
+@pytest.mark.parametrize("name", ["loads_cum", "prev_loads", "cycles_marked", "cumulonimbus_cycles", "cycles_lagging"])
+def test_a_column_that_only_sounds_derived_is_counted(read, name):
+    text = f"t_s,cycles,{name},instructions\n1,1000,100,2000\n2,3000,40,1500\n3,2000,60,2000\n4,1000,70,2500\n"
+    assert totals(read(text))[name] == 270
+
+
+@pytest.mark.parametrize("names", ["enabled_ns,running_ns", "time_enabled (ns),time_running (ns)", "enabled,running"])
+def test_times_of_counting_beside_a_row_per_event_are_no_runs(read, names):
+    rows = "cycles,1000000,1000000,500000\ninstructions,2000000,1000000,1000000\ncache-misses,1000,1000000,250000\n"
+    samples = read(f"event,scaled,{names}\n{rows}")
+    assert totals(samples) == {"cycles": 1_000_000, "instructions": 2_000_000, "cache-misses": 1000}
+    assert shares(samples) == {"cycles": 0.5, "instructions": 1.0, "cache-misses": 0.25}
+
+
+def test_raw_and_scaled_counts_beside_times_of_counting_are_refused(read):
+    rows = "cycles,500000,1000000,1000000,500000\ninstructions,2000000,2000000,1000000,1000000\n"
+    with pytest.raises(FormatError, match="raw, scaled tell several numbers of one event"):
+        read(f"event,raw,scaled,enabled_ns,running_ns\n{rows}")
+
+
+@pytest.mark.parametrize("names", ["enabled_ns,running_ns", "enabled,running"])
+def test_times_of_counting_in_a_long_table(read, names):
+    rows = "cycles,1000000,1000000,500000\ninstructions,2000000,1000000,1000000\ncache-misses,1000,1000000,250000\n"
+    samples = read(f"event,count,{names}\n{rows}")
+    assert totals(samples) == {"cycles": 1_000_000, "instructions": 2_000_000, "cache-misses": 1000}
+    assert shares(samples) == {"cycles": 0.5, "instructions": 1.0, "cache-misses": 0.25}
