@@ -15,27 +15,27 @@ mkdir -p "$VERSIONS"
 env="$VERSIONS/$what-$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')"
 [ -x "$env/bin/python" ] || "$python" -m venv "$env"
 pip() { "$env/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
-tools=(pytest pytest-timeout pytest-benchmark pytest-xdist hypothesis networkx)
-views=(ipywidgets bqplot anywidget papermill jinja2) # some tests list the views and the pages, too
+tools=(pytest pytest-timeout pytest-benchmark pytest-xdist hypothesis networkx ruff mypy types-PyYAML)
 
 tests() {
     cd "$root"
     "$env/bin/python" -c 'import sys, numpy, pandas, scipy, pyarrow, numba
 print("Python", sys.version.split()[0], *(f"{m.__name__} {m.__version__}" for m in (numpy, pandas, scipy, pyarrow, numba)))'
-    (($#)) || set -- tests/readers tests/samples tests/exploration tests/files tests/fitters tests/fleet
+    (($#)) || set -- tests/readers tests/samples tests/exploration tests/files tests/fitters tests/fleet tests/cli tests/widgets
     PYTHONPATH="$root:$root/widgets" "$env/bin/python" -m pytest -q -p no:cacheprovider -m 'not measures and not browser' "$@"
 }
 
 case $what in
 newest)
-    pip "$root[studies]" "${views[@]}" "${tools[@]}"
-    "$env/bin/python" -m pip uninstall -q -y perfkit # the clone is tested, with what its wheel asked for
+    pip "$root[studies,lab]" "${tools[@]}"
+    pip --no-deps -e "$root" # the clone is tested, with what its wheel asked for
     tests "$@"
     ;;
 lowest)
-    uv pip compile -q "$root/pyproject.toml" --extra studies --resolution lowest-direct --only-binary :all: \
+    uv pip compile -q "$root/pyproject.toml" --extra studies --extra lab --resolution lowest-direct --only-binary :all: \
         --python "$env/bin/python" --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o "$VERSIONS/lowest.txt"
-    pip -r "$VERSIONS/lowest.txt" "${views[@]}" "${tools[@]}"
+    pip -r "$VERSIONS/lowest.txt" "${tools[@]}"
+    pip --no-deps -e "$root"
     tests "$@"
     ;;
 wheel)

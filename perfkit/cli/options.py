@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, Any, cast
+from types import UnionType
+from typing import Annotated, Any, cast, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -15,6 +16,12 @@ from typer.core import TyperCommand, TyperGroup
 from perfkit.errors import SettingError, listed
 
 PICTURES = (".png", ".svg", ".pdf")
+
+
+def types_of(command: Any) -> dict[str, Any]:
+    """Return the type of each parameter of a command, without None; typer's own word for it differs by its version."""
+    types = get_type_hints(command.callback)
+    return {name: get_args(t)[0] if isinstance(t, UnionType) else t for name, t in types.items()}
 
 
 class Command(TyperCommand):
@@ -35,8 +42,9 @@ class Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and the options; a number is N."""
         records: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+        types = types_of(self)
         for p in cast("list[Any]", self.get_params(ctx)):
-            if p.metavar is None and p.param_type_name == "option" and p.type_descriptor.annotation in (int, float):
+            if p.metavar is None and p.param_type_name == "option" and types.get(p.name) in (int, float):
                 p.metavar = "N"
             if p.param_type_name == "argument":
                 records["argument"].append((str(p.metavar), p.help or ""))

@@ -31,7 +31,15 @@ from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
 from perfkit.readers.row_order import begins_anew, even, in_time_order, rises, with_groups
-from perfkit.readers.running_totals import Rows, counts_between, find_totals, is_axis, lone_totals, note_few_that_rise
+from perfkit.readers.running_totals import (
+    SAY_WHICH,
+    Rows,
+    counts_between,
+    find_totals,
+    is_axis,
+    lone_totals,
+    note_few_that_rise,
+)
 from perfkit.readers.scales import (
     bears_scale,
     factor_of,
@@ -84,6 +92,7 @@ _KEYS = {
     ),
 }
 _ENABLED = ("enabled", "time_enabled")
+_COUNTING = re.compile(r"^((?:time_)?(?:enabled|running))[ _(\[]+(?:ns|us|µs|ms|s)[)\]]?$")  # with a unit
 # Times, energies and amounts of data, whose counts may have fractions.
 _HAS_FRACTIONS = re.compile(
     r"time|clock|second|sec\b|energy|joule|power|[ _(]m?j\b|[kmgt]i?b(?:ytes?)?\b", re.IGNORECASE
@@ -252,8 +261,13 @@ def _is_figure(name: str) -> bool:
     return True
 
 
+def _lower(name: str) -> str:
+    """Return a name in small letters; of how long something was counted, without the unit."""
+    return _COUNTING.sub(r"\1", name.lower())
+
+
 def _key_columns(names: tuple[str, ...]) -> dict[str, int]:
-    lower = [n.lower() for n in names]
+    lower = [_lower(n) for n in names]
     if any(normalise(n) in (*TIME_EVENTS[:-1], *WORK_EVENTS) for n in lower):
         lower = ["" if n == "variable" else n for n in lower]  # a parameter of a table that has a column per event
     return {key: lower.index(alias) for key, words in _KEYS.items() for alias in words[::-1] if alias in lower}
@@ -305,7 +319,7 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         (i for i, n in enumerate(grid.names) if n.lower() in ("unit", "units") and i not in keys.values()), None
     )
     others = [i for i in range(len(grid.names)) if i not in (*keys.values(), unit)]
-    enabled = next((i for i in others if "running" in keys and grid.names[i].lower() in _ENABLED), None)
+    enabled = next((i for i in others if "running" in keys and _lower(grid.names[i]) in _ENABLED), None)
     pair = {"time", "work"} <= keys.keys()
     clocks = [] if pair or "at" in keys else _clocks_of_rows(grid, keys, others)
     left = [grid.names[i] for i in others if i not in (*clocks, enabled)]
@@ -521,7 +535,7 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
 def _counting_of_rows(grid: Grid, values: dict[int, np.ndarray]) -> dict[str, int]:
     """Return the columns of a turned table that say how long each event was counted."""
     words = {"running": _KEYS["running"], "enabled": _ENABLED}
-    return {k: i for k, of in words.items() for i in values if grid.names[i].lower() in of}
+    return {k: i for k, of in words.items() for i in values if _lower(grid.names[i]) in of}
 
 
 def _lengths_of_runs(table: pd.DataFrame, report: Report) -> tuple[pd.DataFrame, np.ndarray]:
@@ -630,8 +644,9 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
     named = sum(_PROMETHEUS.match(grid.names[i]) is not None for i in values) > 1
     grid, values = _scaled(_plain_names(grid, report), values, report)
-    values = _drop_ratios(grid, values, report)
     series = _series(grid, keys)
+    _ask_about_steps(grid, values, Rows.of(series), report)
+    values = _drop_ratios(grid, values, report)
     sweep = bool(varying_parameters(grid, values))
     values, times = _take_clocks(grid, values, dates, None if sweep else Rows.of(series), report)
     of_keys, keys = of_keys | times, keys | {k: _CLOCK_COLUMN[k] for k in _CLOCK_COLUMN if _CLOCK_COLUMN[k] in times}
@@ -981,6 +996,29 @@ def _steady(values: np.ndarray, totals: bool) -> bool:
 
 
 # ------------------------------------------------------------------ ratios beside the counts
+
+
+_STEPS_OF = re.compile(r"^(?P<of>.+?)[ _.\-(\[]+(?:diff(?:erence)?|delta)[)\]]*$", re.IGNORECASE)
+
+
+def _ask_about_steps(grid: Grid, values: dict[int, np.ndarray], rows: Rows, report: Report) -> None:
+    """Refuse columns that are running totals by the steps beside them, unless it was said what they are.
+
+    In a table of versions a column of differences holds the same where each version counts more than the one before.
+    """
+    if report.asked.cumulative is not None or not any(is_name_of_clock(n) for n in grid.names):
+        return
+    column = {grid.names[i]: i for i in values}
+    for name, i in column.items():
+        of = found["of"] if (found := _STEPS_OF.match(name)) else ""
+        if of not in column or len(rows.later) < 2:
+            continue
+        steps = rows.steps(values[column[of]])
+        if (steps > 0).all() and np.array_equal(steps, values[i][rows.later]):
+            raise FormatError(
+                f"{report.file}: {name} holds the steps of {of} from row to row. Is {of} a running total, or a count "
+                f"that happens to rise? {SAY_WHICH}"
+            )
 
 
 def _refuse_two_of_one(names: list[str], report: Report) -> None:

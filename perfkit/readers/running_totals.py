@@ -29,6 +29,10 @@ _GAUGE = re.compile(
     r"[kmg]hz|freq|ratio|rate|ipc|cpi",
     re.IGNORECASE,
 )
+SAY_WHICH = (
+    "Say cumulative=True or cumulative=False (in a shell: perfkit convert FILE OUT.parquet with --cumulative or "
+    "--counts; every command reads OUT.parquet)."
+)
 
 
 def is_axis(name: str) -> bool:
@@ -141,9 +145,7 @@ def find_totals(
         raise FormatError(
             f"{report.file}: no count in any of the {len(rows.before):,} rows ever falls"
             f"{' but where all fall together' if restarts.any() else ''}. Are these running totals, or counts "
-            "that happen to rise? Say cumulative=True or cumulative=False "
-            "(in a shell: perfkit convert FILE OUT.parquet with --cumulative or --counts; every command reads "
-            "OUT.parquet)."
+            f"that happen to rise? {SAY_WHICH}"
         )
     return Totals(counters, gauges, restarts)
 

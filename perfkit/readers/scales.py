@@ -43,10 +43,21 @@ _SPREAD = re.compile(
     r"var(?:iance)?|cv|ci|ci[ _]?(?:95|99)|\+-|±|min(?:imum)?|max(?:imum)?|median|p\d\d)[)\]]*$",
     re.IGNORECASE,
 )
-# Bounds of a column, and another run's word for it, beside it.
+_DERIVED = (
+    r"(?:cum(?:ulated|ulative|sum)?|prev(?:ious)?|lag\d*|[se]?ma\d*|norm(?:ali[sz]ed)?|"
+    r"(?:moving|rolling)(?:[ _.-]?(?:avg|average|mean))?)"
+)
+# Bounds of a column, another run's word for it, and what was made of it, beside it.
 _BOUND_OF = re.compile(
     r"^(?P<of>.+?)[ _.\-(\[]+(?:q\d\d|ci[ _.-]?(?:95|99)?[ _.-]?(?:lo|low|lower|hi|high|upper)|"
-    r"(?:lower|upper)[ _.-]?bound|diff(?:erence)?|delta|change|old|before|prev(?:ious)?|base(?:line)?)[)\]]*$",
+    r"(?:lower|upper)[ _.-]?bound|diff(?:erence)?|delta|change|old|before|base(?:line)?|children|callees|"
+    rf"{_DERIVED})[)\]]*$",
+    re.IGNORECASE,
+)
+_DERIVED_OF = re.compile(rf"^{_DERIVED}[ _.\-(\[]+(?P<of>.+?)[)\]]*$", re.IGNORECASE)
+# What a region of a call tree and those that it calls did, beside what it did itself; the latter's name.
+_INCLUSIVE = re.compile(
+    r"^(?:(?P<of>.+?)(?P<behind>[ _.\-(\[]+)inc(?:l(?:usive)?)?(?P<end>[)\]]*)|inc(?:l(?:usive)?)?[ _.](?P<rest>.+))$",
     re.IGNORECASE,
 )
 _MEAN = r"(?:avg|average|mean|median|min(?:imum)?|max(?:imum)?|std(?:[ _.-]?dev(?:iation)?)?|stdev)"
@@ -147,9 +158,19 @@ def is_word_of_another(name: str, names: set[str]) -> bool:
     of_model = (model["of"] or model["before"]) if model else ""
     if of_model in names and normalise(of_model) in (*TIME_EVENTS, *WORK_EVENTS):
         return True
-    bound, end = _BOUND_OF.match(name), _END_OF.match(name)
+    if (inclusive := _INCLUSIVE.match(name)) and not names.isdisjoint(_exclusive(inclusive)):
+        return True
+    bound, end = _BOUND_OF.match(name) or _DERIVED_OF.match(name), _END_OF.match(name)
     of_axis = end is not None and end["of"] in names and normalise(end["of"]) in (*TIME_EVENTS, *WORK_EVENTS)
     return of_axis or (bound is not None and bound["of"] in names)
+
+
+def _exclusive(inclusive: re.Match[str]) -> list[str]:
+    """Return how the exclusive counts beside a column of inclusive ones may be called."""
+    of, rest = inclusive["of"], inclusive["rest"]
+    if rest:
+        return [rest, *(f"{word}_{rest}" for word in ("Excl", "excl", "Exc", "exc", "exclusive", "Exclusive"))]
+    return [of, *(f"{of}{inclusive['behind']}{word}{inclusive['end']}" for word in ("exc", "excl", "exclusive"))]
 
 
 def is_spread_alone(name: str) -> bool:

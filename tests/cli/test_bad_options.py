@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfkit.cli.main import app, main
+from perfkit.cli.options import types_of
 
 FIXTURE = Path(__file__).parents[1] / "readers" / "fixtures" / "two-runs-concatenated.txt"
 FILES = {
@@ -86,7 +87,8 @@ def spellings(command):
     """The options that take a value, with how many, and bad ones. None lies outside the test's folder."""
     bad = {int: BAD_NUMBERS, float: BAD_NUMBERS, Path: BAD_FILES, str: BAD_TEXT, list[Path]: BAD_FILES}
     found = [p for p in leaves()[command].params if p.param_type_name == "option" and p.name != "help"]
-    kinds = [(p, p.type_descriptor.annotation) for p in found]
+    types = types_of(leaves()[command])
+    kinds = [(p, types[p.name]) for p in found]
     return [(p.opts[0], p.nargs, bad.get(kind, BAD_TEXT)) for p, kind in kinds if kind is not bool]
 
 

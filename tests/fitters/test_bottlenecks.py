@@ -89,6 +89,7 @@ def test_a_forest_of_arrays_predicts_as_the_one_it_was_made_of(tmp_path):
     mean, votes = ours.predict(x)
     assert np.allclose(mean, theirs.predict(x), atol=2e-3)  # leaves have 11 bits
     assert np.allclose(votes.sum(axis=1), 1.0)
+    assert np.allclose(ours.probability(votes), votes)  # before any calibration
     back = Forest.load(ours.save(tmp_path / "forest.npz"))
     assert np.array_equal(back.predict(x)[0], mean)
     (tmp_path / "other.npz").write_bytes(b"no")
@@ -250,6 +251,14 @@ def test_the_words_of_a_rule_say_its_factor():
     for rule in RULES:
         expected = next((factor for words, factor in of_words.items() if words in rule.words), 1.0)
         assert rule.factor == expected, rule.name
+
+
+def test_what_is_counted_in_tenths_is_told_whole():
+    samples = pk.SimulatedPmu("zen4", intervals=4).collect({"chase": pk.datasets.load("traces/pointer-chase")})
+    of = samples.to_wide()[["mem-loads", "cycles"]].sum()
+    under_way = of["mem-loads"] * 4 / of["cycles"]  # L1 answers in 4 cycles
+    told = pk.Bottlenecks.load("zen4").explain(samples).to_frame()["evidence"]
+    assert f"{under_way:.2g} loads under way in L1 (mem-loads)" in told.str.cat()
 
 
 def division(core: str) -> pk.Samples:

@@ -284,6 +284,18 @@ def test_penalties_that_no_machine_has(event, penalty, impossible):
     assert bool(impossible_penalties([event], np.array([penalty]))) == impossible
 
 
+@pytest.mark.parametrize(("base", "misses", "counted"), [(4.0, 0.02, False), (0.25, 0.007, True)])
+def test_a_penalty_counts_for_the_verdict_where_it_makes_a_hundredth_of_the_cpi(columns, base, misses, counted):
+    """Of a CPI of 4, .02 are half of a hundredth; of one of .25, .007 are three hundredths."""
+    branch = np.random.default_rng(2).random(120) * 2 * misses / 60 * columns["instructions"]
+    columns = {"instructions": columns["instructions"], "branch-misses": branch}
+    columns["cycles"] = base * columns["instructions"] + 60 * branch
+    fit = QUICK.fit(samples_of(columns))
+    assert fit.penalties["branch-misses"] == pytest.approx(60, rel=1e-3)
+    said = "1 of the penalties are more than cores of today show"
+    assert (said in fit.verdict.reasons) == counted
+
+
 def test_negative_penalties_of_least_squares_are_told(columns):
     columns["good"] = np.rint(columns["instructions"] * 0.3 - 2 * columns["branch-misses"])
     columns["cycles"] = columns["cycles"] - 0.5 * columns["good"] + 5000

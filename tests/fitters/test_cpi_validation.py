@@ -307,7 +307,7 @@ def test_least_squares_without_limits_keeps_its_negative_ends():
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99])
-@pytest.mark.parametrize("blocks", [6, 20, 400])
+@pytest.mark.parametrize("blocks", [5, 6, 20, 400])
 def test_intervals_of_few_blocks_are_students_at_every_level(level, blocks):
     """The ratio was that of 95 % whatever level was asked for."""
     draws = np.random.default_rng(0).normal(5.0, 1.0, (2000, 4))
@@ -391,3 +391,11 @@ def test_what_a_verdict_says_of_lengths_is_of_the_intervals_that_are_shown():
     assert length.max() > 0.2
     assert fit.verdict.level == "uncertain"
     assert "interval is longer than a fifth of the CPI" in str(fit.verdict)
+
+
+@pytest.mark.parametrize(
+    ("outside", "level"), [(0.5, "supported"), (0.49, "uncertain"), (0.2, "uncertain"), (0.19, "unsupported")]
+)
+def test_half_or_a_fifth_must_be_explained_where_the_placebo_explains_nothing(outside, level):
+    verdict = verdict_of(outside, "phases", 0.0, CpiBracket(0.5, 0.5, 1.0), {"base": 0.1}, False, (0, 0, 0))
+    assert verdict.level == level

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
-from perfkit.fitters.bottlenecks.alike import Completed
+from perfkit.fitters.bottlenecks.alike import Completed, deciding
 from perfkit.fitters.bottlenecks.features import NAMES
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.fitters.bottlenecks.stacks import shares_of, stacks_of
@@ -72,6 +72,18 @@ def test_trees_of_which_each_names_something_else_give_their_mean():
     shares, spread = shares_of(forest, np.zeros((2, 1), dtype=np.float32))
     assert shares == pytest.approx(np.full((2, 3), 1 / 3), abs=1e-3)
     assert spread == pytest.approx(np.full(2, 2 / 3), abs=1e-3)
+
+
+def test_a_feature_decides_only_by_values_that_differ():
+    """Three ways, of which two name one class: parted by a feature that differs, nothing is left of 1 - 4/9 - 1/9."""
+    x = np.array([[[0.5, 0.1, 0.3], [0.5, 0.1, 0.7], [0.5, 0.9, 0.3]]], dtype=np.float32)
+    third = np.full((1, 3), 1 / 3)
+    ways = Completed(np.arange(1), x, third, np.ones(3, dtype=np.bool_), {})
+    first = np.array([[[1, 0], [1, 0], [0, 1]]]) / 3
+    same, parts, mixes = deciding(ways, first)[0]
+    assert same == 0.0
+    assert parts == pytest.approx(4 / 9)
+    assert mixes == pytest.approx(4 / 9 - 2 / 3 * 1 / 2)  # a pair of both classes, and one alone
 
 
 def test_components_sum_to_the_cpi_that_was_counted(simulated, stacks):

@@ -220,6 +220,14 @@ def test_folds_are_seeded_and_whole():
     assert all((a == b).all() for a, b in zip(folds, folds_of(groups, 5, seed=1), strict=True))
 
 
+def test_a_fold_whose_other_values_are_equal_says_nothing_of_a_bandwidth():
+    """Values among their equals are the likelier the narrower the density; the lone one has only equals left."""
+    from perfkit.fitters.studies.categories import _searched, _silverman
+
+    data = np.array([0.0, 0.0, 0.0, 1.0])
+    assert _searched(data, 4, seed=0) == pytest.approx(0.05 * _silverman(data, 0.9))
+
+
 def test_forest_ranks_what_decides_and_is_repeatable():
     table = planted()
     categories = pk.FixedBins("t", (15, 30)).fit(table)

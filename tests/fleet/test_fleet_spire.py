@@ -148,6 +148,31 @@ def test_a_fleet_gives_the_model_of_the_same_samples_in_memory(tmp_path):
     assert model.training.loc["b", "n_missing"] > 0
 
 
+def test_a_sample_that_was_counted_too_short_is_left_out_of_a_fleet_as_of_samples_in_memory(tmp_path):
+    rng = np.random.default_rng(3)
+    table = [
+        {"run": "r", "interval": k, "event": event, "time": 100.0, "work": 1.0 + 7 * k % 11,
+         "count": float(rng.integers(1, 30)), "running": running}
+        for k in range(60) for event, running in (("a", 1.0), ("b", 0.2 + 0.6 * (k % 3 == 0)))
+    ]  # fmt: skip
+    write_part(pk.Samples.from_frame(pd.DataFrame(table), kind="generated"), tmp_path / "r.parquet")
+    fleet = open_samples(tmp_path)
+    assert not fleet.parts[0].whole  # it is read in batches
+    model = pk.Spire(min_running=0.5).fit(fleet)
+    same(model, pk.Spire(min_running=0.5).fit(fleet.to_samples()))
+    assert model.training["n_samples"].to_dict() == {"a": 60, "b": 20}
+
+
+@pytest.mark.parametrize("n", [1, 1024, 1025, 3000, 20_000])
+def test_every_sample_of_a_long_batch_is_taken_in(n):
+    """They are taken in by blocks of 1,024: the last one is the highest here."""
+    sieve, work = summaries._Sieve(), np.arange(1.0, n + 1)
+    ones = np.ones(n)
+    sieve.take(ones, work, work, ones, np.zeros(0), 0.0)
+    assert sieve.summary().counted[0] == n
+    assert sieve.summary().corners[:, 1].max() == n
+
+
 def test_a_model_takes_further_samples_in_as_if_they_had_been_there(tmp_path):
     rng = np.random.default_rng(1)
     rows = [

@@ -3,7 +3,9 @@
 import gzip
 import os
 import signal
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ import pytest
 import perfkit as pk
 from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError
 from perfkit.readers import fleet as opening
+from perfkit.samples.fleet import Piece, _chunks
 from perfkit.samples.parts import _of_samples, write_part
 from tests.fleet.conftest import dump
 
@@ -27,6 +30,7 @@ def test_machines_that_all_write_perf_txt_are_not_one_machine(dumps, tmp_path):
     whole = pk.read_samples(sorted(dumps.rglob("perf.txt")))
     assert fleet.to_samples().throughput() == whole.throughput()
     assert "not in memory" in fleet.summary()
+    assert "index" not in fleet.runs.columns
 
 
 def test_files_of_which_nothing_says_the_machine_are_said_to_be(tmp_path):
@@ -306,3 +310,18 @@ def test_a_killed_worker_changes_no_sum_and_no_file_counts_twice(tmp_path):
     assert found == expected
     assert os.getpid() != int((tmp_path / "killed").read_text().split()[1])
     assert signal.SIGKILL
+
+
+def test_intervals_drawn_are_the_same_in_whatever_order_the_runs_are_listed(tmp_path):
+    for i in range(4):
+        dump(tmp_path / "in" / f"m{i}.csv", i)
+    fleet = open_samples(tmp_path / "in", store=tmp_path / "store")
+    other = replace(fleet, runs=fleet.runs[::-1])
+    pd.testing.assert_frame_equal(other.sample(40, seed=3).table, fleet.sample(40, seed=3).table)
+
+
+@pytest.mark.parametrize(("samples", "tasks"), [([9, 1, 9], [2, 1]), ([9, 9], [2]), ([10, 10], [1, 1])])
+def test_a_task_ends_with_the_file_that_fills_it(monkeypatch, samples, tasks):
+    monkeypatch.setattr("perfkit.samples.fleet._CHUNK", 10)
+    pieces = [Piece(SimpleNamespace(n_samples=n, whole=True, groups=(n,)), (), {}) for n in samples]
+    assert [len(task) for task in _chunks(pieces)] == tasks

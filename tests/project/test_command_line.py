@@ -12,7 +12,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from perfkit.cli.main import COMMANDS, app
-from perfkit.cli.options import CallingCommand
+from perfkit.cli.options import CallingCommand, types_of
 from tests.commands import commands
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,7 +80,7 @@ def test_one_word_is_one_thing():
         look = (
             tuple(option.opts),
             tuple(option.secondary_opts),
-            re.sub(r"list\[(pathlib\.Path)\]", r"<class '\1'>", str(option.type_descriptor.annotation)),
+            re.sub(r"list\[(pathlib\.Path)\]", r"<class '\1'>", str(types_of(commands()[name])[option.name])),
             option.multiple and word not in SEVERAL,
             option.nargs,
         )

@@ -1,5 +1,7 @@
 """The program that plants mutations: a list of them is followed while the code changes."""
 
+import os
+
 import pytest
 
 from tests.benchmarks import mutants
@@ -122,3 +124,7 @@ def test_what_runs_in_a_child_is_tried_on_the_tests_of_what_starts_it(tmp_path, 
 def test_two_statements_that_are_left_out_have_two_names(old, new, key):
     at = OLD.index(old)
     assert mutants._key(Mutant("code.py", 2, at, at + len(old), new), OLD) == key
+
+
+def test_the_time_of_a_process_is_what_it_and_its_children_took():
+    assert mutants._spent(os.getpid()) == pytest.approx(sum(os.times()[:4]), abs=0.2)

@@ -183,3 +183,11 @@ def test_a_table_between_bars_keeps_every_digit(read, blank, bar):
     lines = [bar + bar.join(f"{blank}{cell}{blank}" for cell in row) + bar for row in rows]
     samples = read("\n".join(lines) + "\n")
     assert [total(samples, e) for e in ("cycles", "instructions")] == [2003, 4016]
+
+
+def test_a_column_that_stands_twice_with_a_missing_count_is_kept_once(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("cycles,instructions,misses,misses\n1000,2000,7,7\n1500,2000,,\n1200,2100,9,9\n")
+    samples = pk.read_samples(path)
+    assert set(samples.table["event"]) == {"cycles", "instructions", "misses"}
+    assert any("there twice with the same values" in note for note in samples.notes)

@@ -270,3 +270,13 @@ def test_nsight(fixtures, page):
     if page == "details":
         assert s.intervals()["seconds"].tolist() == pytest.approx([2.5e-6, 1.25e-3])
         assert s.intervals()["place"].tolist() == ["axpy(int, float *)", "gemm"]
+
+
+def test_a_quoted_line_before_nsights_header_is_accounted_for(tmp_path):
+    path = tmp_path / "ncu.csv"
+    header = '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+    rows = [f'"0","k","smsp__{name}.sum","","{n}"' for name, n in (("cycles_elapsed", 100), ("inst_executed", 250))]
+    path.write_text("\n".join(['"done", says the program', header, *rows]) + "\n")
+    (accounted,) = pk.read_samples(path).accounting.to_dict("records")
+    assert accounted["total"] == 4
+    assert accounted["left_out"] == 1

@@ -429,3 +429,26 @@ def test_likwids_tables_have_any_line_ends(ends, tmp_path):
     ]  # fmt: skip
     path.write_bytes(ends.join([*rows, ""]).encode())
     assert pk.read_samples(path).table["count"].sum() == 4200
+
+
+def test_cycles_are_estimated_of_misses_as_kcachegrind_does(tmp_path):
+    """Ir + 10 of each first-level miss + 100 of each last-level miss + 10 of each misprediction."""
+    path = tmp_path / "cachegrind.out"
+    events = "Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw Bc Bcm Bi Bim"
+    path.write_text(
+        f"events: {events}\nfl=a.c\nfn=f\n1 1000 1 0 9 2 1 9 4 2 9 5 9 3\nsummary: 1000 1 0 9 2 1 9 4 2 9 5 9 3\n"
+    )
+    samples = pk.read_samples(path)
+    assert samples.intervals()["time"].tolist() == [1000 + 10 * (1 + 2 + 4) + 100 * (0 + 1 + 2) + 10 * (5 + 3)]
+
+
+@pytest.mark.parametrize("digits", [10, 13, 16, 19])
+def test_stamps_of_telegraf_are_s_ms_us_or_ns_by_their_digits(tmp_path, digits):
+    path = tmp_path / "t.txt"
+    lines = [
+        f"intel_pmu_metric,event={event},host=a,cpu=0 count=0i,raw={k * n}i,scaled=0i,enabled={k * 2 * 10**9}i,"
+        f"running={k * 10**9}i {(1_760_000_000 + 2 * k) * 10 ** (digits - 10)}"
+        for k in range(4) for event, n in (("cycles", 1000), ("instructions", 3000))
+    ]  # fmt: skip
+    path.write_text("\n".join(lines) + "\n")
+    assert pk.read_samples(path).intervals()["seconds"].dropna().unique().tolist() == [pytest.approx(2.0)]

@@ -1,6 +1,7 @@
 """Dialects that stand close to one another: each is read for what it is, and its neighbours as they always were."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -1223,3 +1224,125 @@ def test_few_rows_that_rise_under_other_names_are_counts(read):
 @pytest.mark.parametrize("name", ["pct_stalled", "percent stalled", "Percentage.of.slots"])
 def test_a_column_that_begins_with_per_cent_is_a_share(read, name):
     assert set(totals(read(beside(name, (12, 13, 14))))) == {"cycles", "instructions"}
+
+
+# ------------------------------------------------------------------ inclusive counts, and totals beside their steps
+
+
+@pytest.mark.parametrize(
+    ("inclusive", "kept"),
+    [
+        ("cycles (inc)", False),  # as Hatchet writes them beside the exclusive ones
+        ("cycles (incl)", False),
+        ("cycles_inclusive", False),
+        ("misses (inc)", True),  # beside no exclusive ones
+        ("cycles_incoming", True),
+    ],
+)
+def test_inclusive_counts_beside_exclusive_ones_are_no_event(read, inclusive, kept):
+    samples = read(
+        f"name,cycles,instructions,{inclusive}\nmain,1000,500,10000\nsolve,6000,13000,9000\ndot,3000,7000,3000\n"
+    )
+    assert (inclusive in totals(samples)) == kept
+    assert totals(samples)["cycles"] == 10_000
+
+
+def test_inclusive_time_beside_time_is_no_event(read):
+    header = "name,cycles,instructions,time,time (inc)"
+    samples = read(f"{header}\nmain,1000,500,0.1,1.0\nsolve,6000,13000,0.6,0.9\ndot,3000,7000,0.3,0.3\n")
+    assert set(totals(samples)) == {"cycles", "instructions"}
+    assert samples.intervals()["seconds"].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("prefixes", "kept"), [(("Excl_", "Incl_"), False), (("Mine_", "Incl_"), True)])
+def test_taus_inclusive_counts_are_no_events_beside_its_exclusive_ones(read, prefixes, kept):
+    own, inside = prefixes
+    names = f"Name,{own}CYC,{inside}CYC,{own}INS,{inside}INS,{own}L2,{inside}L2"
+    text = (
+        f"{names}\nmain,1000,10000,500,20500,7,90\nsolve,6000,9000,13000,20000,60,83\ndot,3000,3000,7000,7000,23,23\n"
+    )
+    samples = read(text, time_event=f"{own}CYC", work_event=f"{own}INS")
+    assert (f"{inside}L2" in totals(samples)) == kept
+    assert totals(samples)[f"{own}L2"] == 90
+
+
+@pytest.mark.parametrize("name", ["nid", "node_id", "node id"])
+def test_the_number_of_a_node_of_a_call_tree_is_no_event(read, name):
+    samples = read(f"{name},cycles,instructions\n3,1000,500\n1,6000,13000\n7,3000,7000\n")
+    assert set(totals(samples)) == {"cycles", "instructions"}
+
+
+TOTALS_AND_STEPS = (
+    "ts_ns,cycles,{0},instructions,{1}\n"
+    "1000000000,1000000,1000000,2000000,2000000\n"
+    "2000000000,4000000,3000000,3500000,1500000\n"
+    "3000000000,6000000,2000000,5500000,2000000\n"
+)
+
+
+@pytest.mark.parametrize("names", [("cycles_delta", "instructions_delta"), ("cycles (diff)", "instructions (diff)")])
+def test_totals_beside_their_own_steps_are_asked_about(read, names):
+    """They were read as counts, and what would have been right was left out as a word of another run."""
+    text = TOTALS_AND_STEPS.format(*names)
+    with pytest.raises(FormatError, match=f"{re.escape(names[0])} holds the steps of cycles.*cumulative=True"):
+        read(text)
+    assert totals(read(text, cumulative=True)) == {"cycles": 5_000_000, "instructions": 3_500_000}
+    assert totals(read(text, cumulative=False)) == {"cycles": 11_000_000, "instructions": 11_000_000}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run,cycles,cycles_delta,instructions\na,1000000,0,2000000\nb,1500000,500000,2100000\nc,1200000,200000,2200000\n",
+        "ts_s,cycles,cycles_delta,instructions\n1,1000000,0,2000000\n2,1500000,500000,2100000\n3,1700000,700000,2000000\n",
+    ],
+)
+def test_differences_to_another_run_are_left_out_as_they_were(read, text):
+    samples = read(text)
+    assert set(totals(samples)) == {"cycles", "instructions"}
+    assert any("cycles_delta" in note for note in samples.notes)
+
+
+# ------------------------------------------------------------------ columns derived from the one beside them
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cycles_cum", "cumulative_cycles", "cycles (cumsum)", "prev_cycles", "cycles_ma3", "cycles rolling"),
+        *("norm_cycles", "cycles_norm", "cycles normalized", "cycles_children", "cycles_lag1"),
+    ],
+)
+def test_a_column_derived_from_the_one_beside_it_is_no_event(read, name):
+    text = f"t_s,cycles,{name},instructions\n1,1000,1000,2000\n2,3000,4000,1500\n3,2000,6000,2000\n4,1000,7000,2500\n"
+    samples = read(text)
+    assert set(totals(samples)) == {"cycles", "instructions"}
+    assert totals(samples)["cycles"] == 7000
+
+
+@pytest.mark.parametrize("name", ["loads_cum", "prev_loads", "cycles_marked", "cumulonimbus_cycles", "cycles_lagging"])
+def test_a_column_that_only_sounds_derived_is_counted(read, name):
+    text = f"t_s,cycles,{name},instructions\n1,1000,100,2000\n2,3000,40,1500\n3,2000,60,2000\n4,1000,70,2500\n"
+    assert totals(read(text))[name] == 270
+
+
+@pytest.mark.parametrize("names", ["enabled_ns,running_ns", "time_enabled (ns),time_running (ns)", "enabled,running"])
+def test_times_of_counting_beside_a_row_per_event_are_no_runs(read, names):
+    rows = "cycles,1000000,1000000,500000\ninstructions,2000000,1000000,1000000\ncache-misses,1000,1000000,250000\n"
+    samples = read(f"event,scaled,{names}\n{rows}")
+    assert totals(samples) == {"cycles": 1_000_000, "instructions": 2_000_000, "cache-misses": 1000}
+    assert shares(samples) == {"cycles": 0.5, "instructions": 1.0, "cache-misses": 0.25}
+
+
+def test_raw_and_scaled_counts_beside_times_of_counting_are_refused(read):
+    rows = "cycles,500000,1000000,1000000,500000\ninstructions,2000000,2000000,1000000,1000000\n"
+    with pytest.raises(FormatError, match="raw, scaled tell several numbers of one event"):
+        read(f"event,raw,scaled,enabled_ns,running_ns\n{rows}")
+
+
+@pytest.mark.parametrize("names", ["enabled_ns,running_ns", "enabled,running"])
+def test_times_of_counting_in_a_long_table(read, names):
+    rows = "cycles,1000000,1000000,500000\ninstructions,2000000,1000000,1000000\ncache-misses,1000,1000000,250000\n"
+    samples = read(f"event,count,{names}\n{rows}")
+    assert totals(samples) == {"cycles": 1_000_000, "instructions": 2_000_000, "cache-misses": 1000}
+    assert shares(samples) == {"cycles": 0.5, "instructions": 1.0, "cache-misses": 0.25}

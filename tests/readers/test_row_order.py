@@ -6,6 +6,8 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError
+from perfkit.readers.row_order import begins_anew
+from perfkit.readers.running_totals import Rows
 
 EVENTS = ["cycles", "instructions", "cache-misses"]
 
@@ -314,3 +316,11 @@ def test_records_and_columns_between_blanks_are_tables(tmp_path, form):
     path.write_text(text[:-9])
     with pytest.raises(FormatError):
         pk.read_samples(path)
+
+
+@pytest.mark.parametrize(("second", "is_clock"), [(1, True), (3, True), (4, False)])
+def test_a_clock_falls_to_where_it_began_or_two_steps_later(second, is_clock):
+    clock = np.array([*range(1, 9), *range(second, second + 8)], dtype=float)
+    anew = begins_anew(clock, Rows.of(np.zeros(16)))
+    assert (anew is not None) == is_clock
+    assert anew is None or np.flatnonzero(anew).tolist() == [8]

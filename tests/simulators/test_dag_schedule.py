@@ -168,6 +168,13 @@ def test_vectors_take_bandwidth_and_count_work_by_their_width():
     assert found.utilisation("A", "issue") == 1
 
 
+@pytest.mark.parametrize(("ports", "peak"), [(0, 16), (2, 8), (4, 16)])
+def test_the_peak_of_vectors_is_that_of_the_ports_that_they_share(ports, peak):
+    """Two additions and two multiplications of four elements a cycle, as far as there are ports."""
+    found = schedule("AM", FREE[:2], width=4, throughput_A=2, throughput_M=2, fp_ports=ports)
+    assert found._peak_of_computation() == peak
+
+
 def test_latency_zero_ends_in_its_issue_cycle():
     found = schedule("AAA", [[], [0], [1]])
     assert (found.issue.tolist(), found.done.tolist(), found.cycles) == ([0, 0, 0], [0, 0, 0], 1)

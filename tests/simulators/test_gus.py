@@ -480,6 +480,12 @@ def test_nothing_executed_is_an_error(skylake):
         skylake.run(Trace.from_parts(trace.code, stream=[]))
 
 
+def test_the_smallest_weight_is_one(skylake):
+    """A latency of a millionth is as good as none, in code that loads nothing."""
+    least, few = (sensitivity(skylake, loop("nop", 5), (w,), resources=["L1_latency"]).to_frame() for w in (1e-6, 1))
+    assert least["x1e-06"].tolist() == pytest.approx(few["x1"].tolist(), abs=1e-3)
+
+
 @pytest.mark.parametrize("resource", ["rob", "L1_latency"])
 def test_the_largest_weight_is_one(skylake, resource):
     """A million times as many entries is as good as no limit, and needs no memory for them."""

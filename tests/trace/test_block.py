@@ -44,7 +44,7 @@ def test_what_is_no_block_is_refused_with_the_reason(code, why):
 
 
 @pytest.mark.parametrize("copies", [1, 2, 60])
-@pytest.mark.parametrize("code", ["4883c008", "4801d84d89fe", "90"])
+@pytest.mark.parametrize("code", ["4883c008", "4801d84d89fe", "90", "".join(f"49ff{c:x}" for c in range(0xC0, 0xC8))])
 def test_a_loop_is_the_block_a_decrement_and_a_jump_back(code, copies):
     block = BasicBlock(code)
     decoded = list(Decoder(64, block.loop(copies), ip=0x1000))

@@ -2,12 +2,13 @@
 
 import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 import perfkit as pk
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.trace.calls import calls_of, first_calls
+from perfkit.trace.calls import _ends_a_call, calls_of, first_calls
 
 CODE = """#include <stdlib.h>
 __attribute__((noipa)) long fib(long n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
@@ -48,3 +49,20 @@ def test_what_was_not_recorded_by_calls_says_nothing():
     late = replace(trace.provenance, extra={**trace.provenance.extra, "after": "0.2"})
     for origin in (late, replace(trace.provenance, kind="generated")):
         assert calls_of(replace(trace, provenance=origin)) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "ends"),
+    [
+        (0x14000010, True),  # b to somewhere else: a tail call
+        (0x17FFFFFC, False),  # b back to the function's first instruction
+        (0xD65F03C0, True),  # ret
+        (0xD61F0200, True),  # br x16
+        (0xD63F0200, False),  # blr x16: it comes back
+        (0x8B010000, False),  # add x0, x0, x1
+    ],
+)
+def test_which_instructions_of_aarch64_end_a_call(word, ends):
+    """What runs next is the function's first instruction, 16 bytes before this one."""
+    code = SimpleNamespace(encoding=[word.to_bytes(4, "little")], pc=[0x1010])
+    assert _ends_a_call(SimpleNamespace(code=code, isa="aarch64"), 0, 0x1000) == ends

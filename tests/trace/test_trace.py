@@ -163,6 +163,7 @@ def test_a_file_is_read_in_pieces(small, tmp_path, monkeypatch):
     with TraceFile(path) as file:
         chunks = list(file.chunks())
     assert [chunk.first_instruction for chunk in chunks] == [0, 6]
+    assert [chunk.first_access for chunk in chunks] == [0, len(chunks[0].addresses)] != [0, 0]
     assert [chunk.stream.tolist() for chunk in chunks] == [[0, 0], [1]]
     assert Trace.load(path).addresses.tolist() == small.addresses.tolist()
 

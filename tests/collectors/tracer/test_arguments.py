@@ -26,6 +26,12 @@ def test_what_fits_is_passed_as_the_parameter_is(kernel):
     assert described_arguments(kernel, (0, *GOOD[1:3], 3, 0))[3:] == [["float", 3.0], ["int", 0]]
 
 
+def test_a_parameter_takes_the_least_and_the_largest_number_of_its_type(kernel):
+    for place, value in ((1, -(2**63)), (1, 2**63 - 1), (2, 0), (2, 2**32 - 1)):
+        given = (*GOOD[:place], value, *GOOD[place + 1 :])
+        assert described_arguments(kernel, given)[place] == ["int", value]
+
+
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [

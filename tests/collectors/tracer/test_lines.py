@@ -8,13 +8,14 @@ import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import perfkit as pk
 from perfkit.collectors.kernels import BUILDS, compile_kernel, corpus_kernel
-from perfkit.collectors.tracer.lines import Loaded, annotate, places_of
+from perfkit.collectors.tracer.lines import _LANGUAGES_C, Loaded, _language, annotate, places_of
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.simulators.gus.gus import Gus
 
@@ -227,6 +228,15 @@ def test_a_programs_own_sources_are_kept_as_long_as_they_are_those_it_was_built_
     assert Tracer().run(path, "f").provenance.sources == {}
 
 
+@pytest.mark.parametrize(("length", "kept"), [(1 << 20, True), ((1 << 20) + 1, False)])
+def test_the_text_of_a_source_is_kept_up_to_a_million_characters(tmp_path, length, kept):
+    text = "int f(int x) { return 2 * x; }\n"
+    (tmp_path / "f.c").write_text(text + "// " + (length - len(text) - 4) * "x" + "\n")
+    origin = compile_kernel(tmp_path / "f.c").trace(1).provenance
+    assert ([len(text) for text in origin.sources.values()] == [length]) == kept
+    assert ("is too long to be kept" in origin.extra.get("no_text", "")) != kept
+
+
 PART = """inline __attribute__((always_inline)) double part(double x) {
     return x * 1.5 + 1;
 }
@@ -308,3 +318,7 @@ def test_a_damaged_line_table_costs_the_lines_only():
 def test_an_address_outside_of_the_table_has_no_line():
     kernel = compile_kernel(SOURCE, "f", flags="-O1 -fno-math-errno")
     assert places_of(kernel.path, [0x10, 0x7FFFFFFF]) == {}
+
+
+def test_a_unit_that_names_no_language_is_not_taken_for_c():
+    assert _language(SimpleNamespace(attributes={})) not in _LANGUAGES_C

@@ -27,6 +27,7 @@ from perfkit.collectors.tracer.cloner import Area, Child
 from perfkit.collectors.tracer.emit import Emitter
 from perfkit.collectors.tracer.own_memory import _headers, _patched
 from perfkit.collectors.tracer.qemu import _read_code
+from perfkit.collectors.tracer.recording import whole_blocks
 
 
 def test_a_jump_table_is_read_as_far_as_it_names_instructions():
@@ -141,3 +142,13 @@ def test_a_vector_is_kept_whole_in_the_context_page(first, bits, number):
     assert read.op_register(1) == getattr(Register, f"{first}{number}")
     wide = number > 15 or bits == 512
     assert (read.encoding == EncodingKind.EVEX) is wide
+
+
+@pytest.mark.parametrize(
+    ("limit", "counted"),
+    [(2, (0, 0, 0, 0)), (3, (1, 3, 1, 0)), (13, (3, 13, 5, 2)), (15, (3, 13, 5, 2)), (99, (5, 21, 8, 3))],
+)
+def test_the_whole_blocks_that_a_limit_leaves(limit, counted):
+    """Two blocks, of three instructions and one access and of five, two accesses and a size that varies."""
+    stream = np.array([0, 1, 1, 0, 1], dtype=np.uint32)
+    assert whole_blocks(stream, np.array([3, 5]), np.array([1, 2]), np.array([0, 1]), limit) == counted

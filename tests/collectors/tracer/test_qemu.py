@@ -58,6 +58,7 @@ def test_other_instruction_sets(isa):
     # C[i][j] *= beta: one load and one store each; then for every k: B and C loaded, C stored; A once for i and k.
     read = trace.code.read[np.concatenate(list(trace.operands()))]
     doubles = trace.access_sizes() == 8
+    assert len(trace.sizes) == 0  # each instruction's is always the same, and stands in the code
     assert int((read & doubles).sum()) >= 64 + 512 * 2 + 64
     assert int((~read & doubles).sum()) == 64 + 512
     assert set(trace.code.length) <= {2, 4}

@@ -100,6 +100,10 @@ def test_names_of_numba():
     assert demangled([symbol]) == {symbol: "__main__::mandel(double)"}
 
 
+def test_a_method_is_found_without_its_const():
+    assert forms("app::Table::total(int) const")[1:] == ("app::Table::total(int)", "app::Table::total")
+
+
 def test_a_part_of_a_function_is_not_the_function():
     assert forms("app::f(int) [clone .part.0]") == ("app::f(int) [clone .part.0]",)
     assert matching("app::f", {"a": "app::f(int) [clone .part.0]", "b": "app::f(int)"}) == ["b"]
