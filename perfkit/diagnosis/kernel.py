@@ -12,6 +12,7 @@ from perfkit.diagnosis.opinions import opinions
 from perfkit.errors import PerfkitError, PerfkitWarning
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus
+from perfkit.trace.without import trace_without_pads
 
 if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel
@@ -49,7 +50,7 @@ def why_kernel(
     expect_kernel(kernel, "why_kernel")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PerfkitWarning)  # said in the answer
-        trace = kernel.trace(*arguments, skip=_CALLS - 1, limit=limit, callees=True)
+        trace = trace_without_pads(kernel.trace(*arguments, skip=_CALLS - 1, limit=limit, callees=True))
     for each in caught:
         if not issubclass(each.category, PerfkitWarning):
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

@@ -19,6 +19,7 @@ from perfkit.simulators.gus.threads import ThreadsResult, run_threads
 from perfkit.trace.sharing import SharedLines
 from perfkit.trace.threads import ThreadTraces
 from perfkit.trace.trace import Trace
+from perfkit.trace.without import trace_without_pads
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,6 +219,7 @@ def team_of(
         except DataError:
             skip = 0
             traces = replace(tracer, skip=0).run_threads(program, symbol, arguments)
+        traces = ThreadTraces(tuple(map(trace_without_pads, traces.traces)), traces.calls, traces.bodies)
         result = run_threads(Gus(core, warm="caches"), traces if traces.complete else _beginning(traces))
         whole = () if traces.complete else _whole(tracer, program, symbol, arguments)
     return Team(name, traces, result, shlex.join([str(program), *arguments]), whole=whole, skip=skip)
