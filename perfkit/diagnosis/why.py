@@ -24,7 +24,7 @@ from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, 
 from perfkit.collectors.profile.perf import METHOD as PERF
 from perfkit.collectors.profile.perf import RATE
 from perfkit.collectors.profile.sampled import Target, mapped_code, opened, place
-from perfkit.collectors.profile.waits import IDLE, NEARLY, WAITS, Waits, waits_of
+from perfkit.collectors.profile.waits import IDLE, IN_KERNEL, NEARLY, WAITS, Waits, waits_of
 from perfkit.collectors.profile.watched import STOPPED
 from perfkit.collectors.tracer.cloner import LeavingError, Refusal
 from perfkit.collectors.tracer.demangle import named_as
@@ -72,6 +72,7 @@ from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS
 from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace
+from perfkit.trace.without import trace_without_pads
 from perfkit.workers.progress import signs
 
 Say = Callable[[str], None]
@@ -255,6 +256,7 @@ class _Inquiry:
         """Return the answer."""
         self.spent: dict[str, float] = {}
         self.found: Profile | None = None
+        self.asking = ""  # by which lines of the program a run is asked for that is not in its own functions
         self.unseen: list[str] = []
         self.bare = False  # whether short calls are explained without the code that makes them
         self.others = 0  # calls that could not be recorded, for an exception leaves them
@@ -353,8 +355,8 @@ class _Inquiry:
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
         before = (
-            self._idle(found, timed), _waiting(found), _throwing(found, self.target.program),
-            asked_again(result), allocating(found, trace),
+            self._idle(found, timed), self._asked_for(found, timed, trace), _waiting(found),
+            _throwing(found, self.target.program), asked_again(result), allocating(found, trace),
         )  # fmt: skip
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         # A function that was found by what it calls has no samples of its own, and how much it has is not known.
@@ -456,10 +458,12 @@ class _Inquiry:
             calling = self._calling(hottest, mine)
             if calling is None and mine is None:
                 nothing = f"no function of {self.target.subject.name} itself was seen running: {found.summary()}"
-                waits = self._waits_of(found)
+                waits, throws = self._waits_of(found), _throwing(found, self.target.program)
+                if not throws and waits.idle < NEARLY and (calling := self._asking(waits)) is not None:
+                    return calling, f"what it calls has the run ({hottest.name} of {hottest.library} is the hottest)"
                 ask = self._ask_instead(hottest) if waits.idle < NEARLY else ""
                 told = waits.told(self.target.subject.name)
-                why_not = told, _throwing(found, self.target.program), nothing, ask
+                why_not = told, throws, nothing, ask
                 raise DataError(". ".join(filter(None, why_not)))
             if calling is not None:
                 return calling, f"it calls {hottest.name} of {hottest.library}, the hottest function"
@@ -475,6 +479,41 @@ class _Inquiry:
         if found is not None and _works(found) > 1 - IDLE:
             return Waits()
         with self._stage(f"looking at what {self.target.subject.name} waits for"):
+            return waits_of(self.target, self.seconds)
+
+    def _asking(self, waits: Waits) -> HotFunction | None:
+        """Return the program's function from which most of a run was asked for; None where too few looks tell it."""
+        elf = elf_as_it_is(self.target.program)
+        waits = waits if waits.seconds else self._watched()
+        by_symbol: Counter[str] = Counter()
+        for at, looks in waits.asked.items():
+            if (symbol := elf.function_at(at - 1)) is not None:
+                by_symbol[symbol.name] += looks
+        if not by_symbol or not (told := waits.asked_told(self.target.program)):
+            return None
+        self.asking = told
+        symbol_name = by_symbol.most_common(1)[0][0]
+        path = str(self.target.program.resolve())
+        title = shown({(path, symbol_name)}, {path: elf})[path, symbol_name]
+        return HotFunction(title, symbol_name, path, 0, 0.0, 1, 1)
+
+    def _asked_for(self, found: Profile | None, timed: list[CallTimes], trace: Trace) -> str:
+        """Say which lines the run is asked for by, where what was recorded is a small part of it, or the kernel works.
+
+        Samples are of the program's own work, and libraries': where they are few for the time that it ran, and it does
+        not wait, the kernel has the rest.
+        """
+        if self.asking or found is None or self.asked or self.target.script:
+            return self.asking
+        is_small = _covered(found, trace) < _HALF
+        ran = 1 - timed[0].waited if timed else 1.0
+        if not is_small and (not found.method.startswith(PERF) or _works(found) > (1 - IDLE) * ran):
+            return ""
+        waits = self._watched()
+        return waits.asked_told(self.target.program) if is_small or waits.kernel >= IN_KERNEL else ""
+
+    def _watched(self) -> Waits:
+        with self._stage(f"looking at which lines of {self.target.subject.name} the run is asked for by"):
             return waits_of(self.target, self.seconds)
 
     def _idle(self, found: Profile | None, timed: list[CallTimes]) -> str:
@@ -688,7 +727,7 @@ class _Inquiry:
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PerfkitWarning)
-            return tracer.run(self.target.subject, hot.symbol, self.target.arguments)
+            return trace_without_pads(tracer.run(self.target.subject, hot.symbol, self.target.arguments))
 
     def _within(self, hot: HotFunction) -> list[tuple[str, int]]:
         """Return code that the function most likely reaches through pointers: recording begins anew for what it meets.
