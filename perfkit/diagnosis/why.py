@@ -498,19 +498,13 @@ class _Inquiry:
         return HotFunction(title, symbol_name, path, 0, 0.0, 1, 1)
 
     def _asked_for(self, found: Profile | None, timed: list[CallTimes], trace: Trace) -> str:
-        """Say which lines the run is asked for by, where what was recorded is a small part of it, or the kernel works.
-
-        Samples are of the program's own work, and libraries': where they are few for the time that it ran, and it does
-        not wait, the kernel has the rest.
-        """
+        """Say which lines ask for the run, where what was recorded is a small part of it, or the kernel works."""
         if self.asking or found is None or self.asked or self.target.script:
             return self.asking
-        is_small = _covered(found, trace) < _HALF
-        ran = 1 - timed[0].waited if timed else 1.0
-        if not is_small and (not found.method.startswith(PERF) or _works(found) > (1 - IDLE) * ran):
+        in_kernel = timed[0].in_kernel if timed else 0.0
+        if in_kernel < IN_KERNEL and _covered(found, trace) >= _HALF:
             return ""
-        waits = self._watched()
-        return waits.asked_told(self.target.program) if is_small or waits.kernel >= IN_KERNEL else ""
+        return self._watched().asked_told(self.target.program)
 
     def _watched(self) -> Waits:
         with self._stage(f"looking at which lines of {self.target.subject.name} the run is asked for by"):
