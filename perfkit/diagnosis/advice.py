@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from perfkit.collectors.profile.hot import Profile
 from perfkit.simulators.gus.gus import GusResult
 from perfkit.trace.code import NO_ACCESS, expand
-from perfkit.trace.standing import STUB, foreign
+from perfkit.trace.standing import foreign
+from perfkit.trace.system import STUB
 from perfkit.trace.trace import Trace
 
 _MUCH = 0.2  # of the time: what has less is not said before the bottleneck

@@ -30,7 +30,8 @@ from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
 from perfkit.simulators.gus.mispredicted import branch_ticks
 from perfkit.simulators.gus.sensitivity import Sensitivity, sensitivity
 from perfkit.simulators.gus.timing import CAUSES, MISPREDICTION
-from perfkit.trace.standing import STUB, foreign, places, standing
+from perfkit.trace.standing import foreign, places, standing
+from perfkit.trace.system import STUB
 from perfkit.trace.without import trace_spread
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, 
 from perfkit.collectors.profile.perf import METHOD as PERF
 from perfkit.collectors.profile.perf import RATE
 from perfkit.collectors.profile.sampled import Target, mapped_code, opened, place
-from perfkit.collectors.profile.waits import IDLE, NEARLY, WAITS, Waits, waits_of
+from perfkit.collectors.profile.waits import IDLE, IN_KERNEL, NEARLY, WAITS, Waits, waits_of
 from perfkit.collectors.profile.watched import STOPPED
 from perfkit.collectors.tracer.cloner import LeavingError, Refusal
 from perfkit.collectors.tracer.demangle import named_as
@@ -83,6 +83,8 @@ _LEAST_PART = 0.1  # of the limit: a part of a long call that ends before has le
 _COVERED = 0.5  # of the samples in a function: a recording that holds fewer is of something else
 _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
+_QUICKEST = 7  # instructions per cycle of code that waits for nothing: printf's on a Zen 5
+_SEEN = 500  # addresses with samples that are looked at for what is called through pointers
 _WORTH = 0.01  # of the run: a function with less is not offered
 _ABOUT = 0.5  # of the time of the caller that has most: about as much, on a machine that others use
 _PART = 0.2  # of the time of `main`, from which a function that it calls is meant
@@ -252,6 +254,8 @@ class _Inquiry:
     def answer(self) -> Diagnosis:
         """Return the answer."""
         self.spent: dict[str, float] = {}
+        self.found: Profile | None = None
+        self.asking = ""  # by which lines of the program a run is asked for that is not in its own functions
         self.unseen: list[str] = []
         self.bare = False  # whether short calls are explained without the code that makes them
         self.others = 0  # calls that could not be recorded, for an exception leaves them
@@ -259,7 +263,7 @@ class _Inquiry:
         self.left = 0  # recorded calls that were to be and are not, for a jump left one of them
         self.uncounted = False  # whether a part was recorded of a call whose instructions can be counted
         with self._stage("finding the hot function"):
-            found = self._profile()
+            found = self.found = self._profile()
         hot, reason = self._function(found)
         if found is not None and not hot.samples and not self.asked:
             self.say(f"{hot.name}: {reason}")
@@ -350,8 +354,8 @@ class _Inquiry:
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
         before = (
-            self._idle(found, timed), _waiting(found), _throwing(found, self.target.program),
-            asked_again(result), allocating(found, trace),
+            self._idle(found, timed), self._asked_for(found, timed, trace), _waiting(found),
+            _throwing(found, self.target.program), asked_again(result), allocating(found, trace),
         )  # fmt: skip
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         # A function that was found by what it calls has no samples of its own, and how much it has is not known.
@@ -453,10 +457,12 @@ class _Inquiry:
             calling = self._calling(hottest, mine)
             if calling is None and mine is None:
                 nothing = f"no function of {self.target.subject.name} itself was seen running: {found.summary()}"
-                waits = self._waits_of(found)
+                waits, throws = self._waits_of(found), _throwing(found, self.target.program)
+                if not throws and waits.idle < NEARLY and (calling := self._asking(waits)) is not None:
+                    return calling, f"what it calls has the run ({hottest.name} of {hottest.library} is the hottest)"
                 ask = self._ask_instead(hottest) if waits.idle < NEARLY else ""
                 told = waits.told(self.target.subject.name)
-                why_not = told, _throwing(found, self.target.program), nothing, ask
+                why_not = told, throws, nothing, ask
                 raise DataError(". ".join(filter(None, why_not)))
             if calling is not None:
                 return calling, f"it calls {hottest.name} of {hottest.library}, the hottest function"
@@ -472,6 +478,35 @@ class _Inquiry:
         if found is not None and _works(found) > 1 - IDLE:
             return Waits()
         with self._stage(f"looking at what {self.target.subject.name} waits for"):
+            return waits_of(self.target, self.seconds)
+
+    def _asking(self, waits: Waits) -> HotFunction | None:
+        """Return the program's function from which most of a run was asked for; None where too few looks tell it."""
+        elf = elf_as_it_is(self.target.program)
+        waits = waits if waits.seconds else self._watched()
+        by_symbol: Counter[str] = Counter()
+        for at, looks in waits.asked.items():
+            if (symbol := elf.function_at(at - 1)) is not None:
+                by_symbol[symbol.name] += looks
+        if not by_symbol or not (told := waits.asked_told(self.target.program)):
+            return None
+        self.asking = told
+        symbol_name = by_symbol.most_common(1)[0][0]
+        path = str(self.target.program.resolve())
+        title = shown({(path, symbol_name)}, {path: elf})[path, symbol_name]
+        return HotFunction(title, symbol_name, path, 0, 0.0, 1, 1)
+
+    def _asked_for(self, found: Profile | None, timed: list[CallTimes], trace: Trace) -> str:
+        """Say which lines ask for the run, where what was recorded is a small part of it, or the kernel works."""
+        if self.asking or found is None or self.asked or self.target.script:
+            return self.asking
+        in_kernel = timed[0].in_kernel if timed else 0.0
+        if in_kernel < IN_KERNEL and _covered(found, trace) >= _HALF:
+            return ""
+        return self._watched().asked_told(self.target.program)
+
+    def _watched(self) -> Waits:
+        with self._stage(f"looking at which lines of {self.target.subject.name} the run is asked for by"):
             return waits_of(self.target, self.seconds)
 
     def _idle(self, found: Profile | None, timed: list[CallTimes]) -> str:
@@ -681,10 +716,27 @@ class _Inquiry:
         tracer = Tracer(
             limit=limit, skip=calls.skip, repeat=calls.count, callees=True, early=True, after=after, count_to=count_to,
             timeout=_PATIENCE + 4 * self.seconds, library=self._place(hot), stdin=self.target.stdin,
+            pointed=self._within(hot),
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PerfkitWarning)
             return tracer.run(self.target.subject, hot.symbol, self.target.arguments)
+
+    def _within(self, hot: HotFunction) -> list[tuple[str, int]]:
+        """Return code that the function most likely reaches through pointers: recording begins anew for what it meets.
+
+        What is called back, which was hot itself before its caller was taken; and of what the program's own function
+        calls, where the run was seen in the system's libraries.
+        """
+        inner = self.inner
+        found = []
+        if inner is not None and inner is not hot:
+            found = [(inner.path, elf_as_it_is(inner.path).functions[inner.symbol].address)]
+        if self.found is None or hot.is_system or self.found.unit != "samples":
+            return found
+        libraries = {each.path for each in self.found.functions if each.is_system and Path(each.path).is_file()}
+        rows = self.found.addresses[self.found.addresses["file"].isin(libraries)]
+        return found + list(zip(rows["file"].tolist(), rows["address"].astype(int).tolist(), strict=True))[:_SEEN]
 
     def _once(self, hot: HotFunction, calls: int = 0, environment: Mapping[str, str] | None = None) -> CallTimes:
         return time_calls(
@@ -755,11 +807,12 @@ class _Inquiry:
         return calls, trace
 
     def _first_of(self, hot: HotFunction, calls: Calls, timed: list[CallTimes]) -> Trace:
-        """Record calls; of one that most likely is longer than the limit more at once, of which the first is returned.
+        """Record calls; of one that may be longer than the limit more at once, of which the first is returned.
 
         Recording once takes seconds, mostly for copying the code.
         """
-        is_long = calls.count == 1 and _returned(timed, calls) and float(timed[0].cycles[calls.skip]) > self.limit
+        may_be = calls.count == 1 and _returned(timed, calls)
+        is_long = may_be and _QUICKEST * float(timed[0].cycles[calls.skip]) > self.limit
         if not is_long:
             return self._tracer(hot, calls, self.limit)
         try:

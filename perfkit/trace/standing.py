@@ -8,25 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.trace.system import STUB, is_system
+
 if TYPE_CHECKING:
     from perfkit.trace.code import StaticCode
     from perfkit.trace.trace import Trace
 
-STUB = "@plt"  # behind a function's name, as objdump writes it: the code by which a program calls it in a library
-_SYSTEM = ("/usr/", "/lib/", "/opt/", "/nix/", "/snap/", "/proc/", "/dev/", "/sys/", "/etc/")
-_TOOLCHAIN = ("/rustc/", "/rustlib/", "/rust/deps/", "/.cargo/registry/", "/lib/gcc/", "/include/c++/")
 _UNKNOWN = -1
-
-
-def is_system(file: str) -> bool:
-    """Whether a source file came with the compiler or a library, and is not the user's own.
-
-    Examples
-    --------
-    >>> is_system("/usr/include/c++/12/bits/stl_vector.h"), is_system("/srv/ada/solver.cpp")
-    (True, False)
-    """
-    return file.startswith(_SYSTEM) or any(part in file for part in _TOOLCHAIN)
 
 
 def places(trace: "Trace") -> list[str]:

@@ -82,3 +82,60 @@ def test_what_is_not_known_is_listed():
     assert "a lock that another thread holds" in WAITS
     assert Waits(2.0, 1.5).told("w") == ""
     assert Waits(0.09, 0.0).told("w") == ""
+
+
+ASKS = """
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <fcntl.h>
+int main(int n, char **words) {
+    char text[64] = "0123456789012345678901234567890123456789012345678901234567890\\n", made[100];
+    int file = open("/dev/null", O_WRONLY), zeros = open("/dev/zero", O_RDONLY);
+    volatile long sum = 0;
+    clock_t end = CLOCKS_PER_SEC;
+    if (!strcmp(words[1], "kernel"))
+        while (clock() < end)
+            for (int k = 0; k < 100; k++) {
+                char page[50000];
+                sum += write(file, text, 62);
+                sum += read(zeros, page, sizeof page);  /* READS */
+            }
+    else
+        while (clock() < end)
+            for (int k = 0; k < 1000; k++) {
+                if (k % 10 == 0) sum += sprintf(made, "%d", k);  /* TENTH */
+                sum += sprintf(made, "%g %g %g %g", k * .37, k * .11, k * 1.7, k * 7.1);  /* MOST */
+            }
+    return 0;
+}
+"""
+
+
+def test_which_line_asks_a_library_or_the_kernel_for_the_run(tmp_path):
+    (tmp_path / "asks.c").write_text(ASKS)
+    subprocess.run(["gcc", "-g", "-O1", "asks.c", "-o", "asks"], cwd=tmp_path, check=True)
+    rows = ASKS.splitlines()
+    line = {mark: next(k for k, row in enumerate(rows, 1) if mark in row) for mark in ("READS", "MOST", "TENTH")}
+    program = tmp_path / "asks"
+    kernel = waits_of(Target(program, ("kernel",)), 5.0)
+    said = kernel.asked_told(program)
+    assert kernel.kernel > 0.6
+    assert kernel.written[0] > 1000
+    assert 62 * kernel.written[0] == pytest.approx(kernel.written[1], rel=0.01)
+    assert "of asks's processor time is the kernel's work for it" in said
+    assert "larger buffers mean fewer calls" in said  # 62 bytes a call
+    assert said.partition("looks: ")[2].partition(" at ")[2].startswith(f"asks.c:{line['READS']} (sum += read(zeros")
+    library = waits_of(Target(program, ("library",)), 5.0)
+    said = library.asked_told(program)
+    assert library.kernel < 0.2
+    assert "kernel" not in said
+    assert said.partition("looks: ")[2].partition(" at ")[2].startswith(f"asks.c:{line['MOST']} (sum += sprintf(made")
+    assert library.idle < 0.3
+
+
+def test_too_few_looks_tell_no_line(tmp_path):
+    found = Waits(2.0, 2.0)
+    found.asked.update({4096: 19})
+    assert found.asked_told(tmp_path / "program") == ""

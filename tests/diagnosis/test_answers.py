@@ -593,3 +593,20 @@ def test_a_closing_brace_is_not_named_where_another_line_has_as_much(rows, named
     answer.__dict__["lines"] = pd.DataFrame(made)
     assert answer.line["line"] == named
     assert f"k.c:{named}" in answer.headline()
+
+
+PADDED = """
+#include <stdio.h>
+__attribute__((noipa)) long one(long x) { return x + 1; }
+__attribute__((noipa)) long solve(long n) { long s = 0; for (long i = 0; i < n; i++) s = one(s) ^ i; return s; }
+int main(void) { long s = 0; for (int k = 0; k < 300; k++) s += solve(20000); printf("%ld\\n", s); return 0; }
+"""
+
+
+def test_a_landing_pad_costs_next_to_nothing():
+    """As each function has one that Ubuntu's compilers build, and its libraries (endbr64): a NOP to the processor."""
+    cycles = [
+        pk.why(compiled("padded", PADDED, f"-fcf-protection={kind}"), "solve", core="zen5").result.cycles
+        for kind in ("none", "full")
+    ]
+    assert cycles[1] == pytest.approx(cycles[0], rel=0.15)

@@ -35,8 +35,8 @@ from tests.simulators.assembled import loop
 WHOLE = "traces/correlation-v5-small"
 
 
-@pytest.mark.parametrize(("cycles", "recordings"), [(5e6, [(10_000, asking._COUNT_TO)]), (500.0, [(1000, 0)])])
-def test_a_call_that_must_be_longer_than_the_limit_is_recorded_once(monkeypatch, cycles, recordings):
+@pytest.mark.parametrize(("cycles", "recordings"), [(5e6, [(10_000, asking._COUNT_TO)]), (100.0, [(1000, 0)])])
+def test_a_call_that_may_be_longer_than_the_limit_is_recorded_once(monkeypatch, cycles, recordings):
     """It was recorded to the limit, thrown away, and recorded again to be counted: seconds each."""
     asked, trace, made = inquiry(), pk.datasets.load(WHOLE).head(4000), []
     monkeypatch.setattr(

@@ -1,6 +1,7 @@
 """Figures of the simulators that were worked out another way: by counting cycle for cycle, or by hand."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -116,3 +117,21 @@ def test_threads_share_the_last_level_and_nothing_else(name, threads):
     assert last.size / threads / 2 < part.size <= last.size
     if threads <= last.ways:
         assert part.size == last.ways // threads * last.sets * last.line
+
+
+def test_a_landing_pad_is_a_nop():
+    """LLVM's tables take `endbr64` for 100 cycles and 100 operations, and Ubuntu's compilers begin each function so."""
+    trace = pk.datasets.load("traces/branchy")
+    pad, nop = bytes.fromhex("f30f1efa"), bytes.fromhex("0f1f4000")
+    code = trace.code
+    four = [k for k, each in enumerate(code.encoding) if len(each) == 4 and code.text[k].startswith(("add", "lea"))]
+    assert four
+    for core in ("zen5", "zen4", "skylake_x", "golden_cove"):
+        pads, nops = (
+            pk.Gus(core).run(replace(trace, code=replace(code, encoding=tuple(
+                new if k in four else each for k, each in enumerate(code.encoding)
+            ))))
+            for new in (pad, nop)
+        )  # fmt: skip
+        assert pads.cycles == pytest.approx(nops.cycles, rel=0.001)
+        assert pads.to_frame()["slots"].iloc[four].le(1).all()

@@ -1,5 +1,6 @@
 """A trace without some instructions: their accesses and sizes are gone with them, and nothing else is."""
 
+
 import numpy as np
 import pytest
 

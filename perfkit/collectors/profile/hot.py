@@ -16,7 +16,7 @@ from perfkit.collectors.tracer.demangle import forms, parted
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.stubs import stub_at
 from perfkit.errors import DataError, MissingFileError, UnavailableError, of_extra
-from perfkit.trace.standing import STUB
+from perfkit.trace.system import STUB
 
 if TYPE_CHECKING:
     import pandas as pd

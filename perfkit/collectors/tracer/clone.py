@@ -240,7 +240,10 @@ class Region:
         A wrong guess only splits a block; a missing one is found when the clone runs into it.
         """
         found: set[int] = set()
-        for i in self._code[function.start]:
+        code = self._code[function.start]
+        labels = {int(i.ip_rel_memory_address) for i in code if i.is_ip_rel_memory_operand} & starts
+        labels = {label for label in labels if label in function}  # as printf's tables, of distances to a label
+        for i in code:
             if i.is_ip_rel_memory_operand:
                 table = int(i.ip_rel_memory_address)
             elif i.flow_control == FlowControl.INDIRECT_BRANCH and i.op0_kind == OpKind.MEMORY:
@@ -248,18 +251,20 @@ class Region:
             else:
                 continue
             if self.owner(table) is None:
-                found |= self._table(table, 4, starts) | self._table(table, 8, starts)
+                found |= self._table(table, 8, starts, 0)
+                for base in (table, *labels):
+                    found |= self._table(table, 4, starts, base)
         return found
 
-    def _table(self, table: int, width: int, starts: set[int]) -> set[int]:
-        """Read table entries (4 bytes: relative to the table; 8 bytes: absolute) as long as they name instructions."""
+    def _table(self, table: int, width: int, starts: set[int], base: int) -> set[int]:
+        """Read table entries (4 bytes: relative to a base; 8 bytes: absolute) as long as they name instructions."""
         found: set[int] = set()
         for k in range(4096):
             try:
                 data = self.read(table + width * k, width)
             except OSError:
                 break
-            target = table + struct.unpack("<i", data)[0] if width == 4 else struct.unpack("<Q", data)[0]
+            target = base + struct.unpack("<i" if width == 4 else "<Q", data)[0]
             if target not in starts:
                 break
             found.add(target)

@@ -98,7 +98,7 @@ class Job:
         As in :class:`perfkit.collectors.Tracer`.
     script : Path, optional
         A Python script that is run in place of a program; `path` is the library that it loads and that is traced.
-    after, count_to
+    after, count_to, pointed
         As in :class:`perfkit.collectors.Tracer`.
     loops : tuple of str
         Of threads: more functions to be recorded beside `function`, all of them bodies of parallel loops.
@@ -122,6 +122,7 @@ class Job:
     script: Path | None = None
     after: float = 0.0
     count_to: int = 0
+    pointed: tuple[tuple[str, int], ...] = ()
 
 
 def record(job: Job) -> Recording:
@@ -165,17 +166,19 @@ def attempted(job: Job, kind: "type[_C]", take: Callable[["_C"], tuple[_F, list[
     try:
         return _attempted(job, kind, take, known)
     except Refusal:
-        if not known.leaders and not known.pointed:
+        if not known.leaders and not known.pointed and not job.pointed:
             raise
         # Of a library that was built anew in the meantime they lie elsewhere.
         known.leaders, known.pointed = (), ()
-        return _attempted(job, kind, take, known)
+        return _attempted(replace(job, pointed=()), kind, take, known)
 
 
 def _attempted(
     job: Job, kind: "type[_C]", take: Callable[["_C"], tuple[_F, list[tuple[str, int]]]], known: "_Known"
 ) -> _F:
-    leaders, pointed = list(known.leaders), list(known.pointed)
+    own = str(job.path.resolve())
+    given = (("" if path == own else path, address) for path, address in job.pointed)
+    leaders, pointed = list(known.leaders), list(dict.fromkeys((*known.pointed, *given)))
     for _ in range(MAX_ATTEMPTS):
         with (
             tempfile.TemporaryDirectory(prefix="perfkit-trace-") as scratch,

@@ -23,7 +23,7 @@ import numpy as np
 from perfkit.collectors.tracer.demangle import demangled, forms
 from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.errors import FormatError
-from perfkit.trace.standing import is_system
+from perfkit.trace.system import is_system
 from perfkit.trace.trace import Trace
 
 Place = tuple[str, int]

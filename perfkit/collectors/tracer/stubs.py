@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from iced_x86 import Decoder, FlowControl
 
 from perfkit.collectors.tracer.elf import ElfFile, Symbol
-from perfkit.trace.standing import STUB
+from perfkit.trace.system import STUB
 
 _LARGEST = 16  # bytes of a stub, which begins at a multiple of 8
 _MOST = 4 << 20  # bytes of code that are searched for callers

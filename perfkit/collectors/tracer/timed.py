@@ -101,6 +101,8 @@ class CallTimes:
     kernel : float
         Share of the run's processor time in which the kernel worked for it (system calls, page faults), from 0 to 1; 0
         where the timed calls are not most of the run.
+    in_kernel : float
+        As `kernel`, whichever part of the run the timed calls are.
     shared : float
         As `waited`, where the timed calls are of the first thread, and it ran, or was ready to, for most of the run:
         the share of long calls, too.
@@ -131,6 +133,7 @@ class CallTimes:
     kernel: float = 0.0
     idle: float = 0.0
     subnormal: bool = False
+    in_kernel: float = 0.0
 
     @property
     def cycles_per_second(self) -> float:
@@ -220,12 +223,13 @@ def time_calls(
         idle = max(0.0, 1 - ready / lasted) if is_first and ready and lasted > _LASTING else 0.0
         shared = waited if ready > lasted / 2 else 0.0
         is_most = bool(rate) and times.ticks.sum() / rate > lasted / 2
-        kernel = kernel if is_most else 0.0
+        in_kernel, kernel = kernel, kernel if is_most else 0.0
         flags, now = (struct.unpack("<I", os.pread(handles["context"], 4, at))[0] for at in (MET, MXCSR))
         begun = _faults_begun(handles["context"], before, times.calls)
         return replace(
             times, maps=maps, waited=waited, faults=faults, faults_begun=begun, ticks_per_second=rate, shared=shared,
-            kernel=kernel, idle=idle, subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not now & _FLUSHED)),
+            kernel=kernel, in_kernel=in_kernel, idle=idle,
+            subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not now & _FLUSHED)),
         )  # fmt: skip
     finally:
         for handle in handles.values():

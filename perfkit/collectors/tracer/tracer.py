@@ -23,7 +23,7 @@ from perfkit.collectors.tracer.lines import Loaded, annotate
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.trace.code import Provenance
-from perfkit.trace.standing import is_system
+from perfkit.trace.system import is_system
 from perfkit.trace.threads import BARRIERS, ThreadTraces
 from perfkit.trace.trace import Trace
 
@@ -75,6 +75,9 @@ class Tracer:
     count_to : int
         Go on counting instructions up to this many, for some seconds: those behind the limit are not kept. Where the
         calls end meanwhile, ``provenance.extra["counted"]`` holds how many they have. By the cloner only.
+    pointed : sequence of (str, int)
+        Code that is most likely reached through pointers, with `callees`: a file, and an address in it. What is named
+        here need not be found by recording once and beginning anew; what is never called changes nothing.
 
     Examples
     --------
@@ -96,6 +99,7 @@ class Tracer:
     pinned: str = ""
     after: float = 0.0
     count_to: int = 0
+    pointed: Sequence[tuple[str, int]] = ()
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -307,6 +311,7 @@ class Tracer:
             self.pinned,
             after=self.after,
             count_to=self.count_to,
+            pointed=tuple(self.pointed) if self.callees and not self.pinned else (),
         )
 
     def _record(

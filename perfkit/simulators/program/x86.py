@@ -25,7 +25,11 @@ _FUSIBLE = {
     "cmp-test": ("CMP", "TEST"),
     "alu": ("CMP", "TEST", "ADD", "SUB", "AND", "INC", "DEC"),
 }
-_NOTHING = ("NOP", "ENDBR64", "ENDBR32")  # take a slot, whatever port a table gives them
+_PADS = ("ENDBR64", "ENDBR32")
+"""Landing pads (-fcf-protection, the default of Ubuntu's compilers). LLVM's tables take them for 100 cycles and, on
+AMD's cores, 100 operations; to a processor that does not check them they are NOPs (Zen 5: 8 per cycle, measured)."""
+_PAD = "NOPD"  # the form that has their figures
+_NOTHING = ("NOP", *_PADS)  # take a slot, whatever port a table gives them
 _STACK = ("PUSH", "POP", "CALL", "RET")
 
 
@@ -42,7 +46,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     """Return the program that x86-64 `code` is on `core`, with each form's figures taken from `forms`."""
     decoded = decode(code)
     n = len(decoded)
-    found = [forms(form_name(i)) for i in decoded]
+    found = [forms(_PAD if _mnemonic(i) in _PADS else form_name(i)) for i in decoded]
     second, copies = fused_pairs(code, decoded, core), fused_copies(code, decoded, core)
     groups = tuple(core.ports)
     number = {name: k for k, name in enumerate(groups)}

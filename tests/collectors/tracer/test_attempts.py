@@ -1,9 +1,13 @@
 """What the attempts at recording a region found is not found again by the next recording of it."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from perfkit.collectors.tracer import cloner
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
 from tests.diagnosis.programs import compiled, needed
 
@@ -60,3 +64,47 @@ def test_another_file_at_the_same_place_is_another_region(attempts, tmp_path):
         program.chmod(0o755)
         Tracer(callees=True).run(program, "solve")
     assert attempts.count(0) == 2
+
+
+def test_what_is_named_beforehand_is_followed_at_once_and_what_is_never_called_changes_nothing(attempts):
+    program = compiled("pointers", POINTERS)
+    functions = ElfFile(program).functions
+    first = Tracer(callees=True).run(program, "solve")
+    once = len(attempts)
+    cloner._known_of.cache_clear()
+    named = [(str(program.resolve()), functions[name].address) for name in ("plus", "times", "main")]
+    again = Tracer(callees=True, pointed=named).run(program, "solve")
+    assert once > 1
+    assert attempts[once:] == [3]
+    for trace in (first, again):
+        assert {"plus", "times"} <= set(trace.code.function)
+    assert again.instruction_count == first.instruction_count
+    assert np.array_equal(again.addresses, first.addresses)
+    assert again.object_addresses()[again.code.block_start[again.stream]].tolist() == (
+        first.object_addresses()[first.code.block_start[first.stream]].tolist()
+    )
+
+
+PRINTS = """
+#include <stdio.h>
+__attribute__((noipa)) int show(char *text, int i) {
+    return snprintf(text, 100, "%5d %g %s %x\\n", i, i * .37, "ab", i);
+}
+int main(void) { char text[100]; long n = 0; for (int i = 0; i < 300; i++) n += show(text, i); printf("%ld\\n", n); }
+"""
+
+
+def test_printf_runs_in_a_recording_as_in_the_program(attempts):
+    """NumPy's libraries register conversions: in a process that has loaded them printf takes another way."""
+    trace = Tracer(callees=True, skip=10, repeat=5).run(compiled("prints", PRINTS), "show")
+    names = set(trace.code.function)
+    assert any("vfprintf" in name for name in names), names
+    assert not any("positional" in name or "quadmath" in name for name in names), names
+    assert set(attempts) <= {0, 1, 2}
+    assert len(attempts) <= 3  # its tables of distances to a label are read, not met one entry after the other
+
+
+@pytest.mark.parametrize("module", ["child", "timed_child", "threads_child", "pinned_child", "modules", "copied"])
+def test_the_process_that_runs_the_program_loads_no_numpy(module):
+    code = f"import sys, perfkit.collectors.tracer.{module}; sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
