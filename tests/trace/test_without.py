@@ -1,6 +1,5 @@
 """A trace without some instructions: their accesses and sizes are gone with them, and nothing else is."""
 
-
 import numpy as np
 import pytest
 
