@@ -71,8 +71,8 @@ class DagCore:
         Loads, stores, both together, additions, multiplications and fused multiply-adds together with integer work on
         their units (conversions, vector registers), and branches that may issue in a cycle (not in the paper's model).
     prefetch_streams
-        Streams of lines that a prefetcher follows at a time: from a stream's third line on a miss of L1 takes the
-        latency of the level above (of L2 at most), and the bandwidth of its own (not in the paper's model).
+        Streams of lines that a prefetcher follows at a time: from a stream's third line on a miss takes the latency of
+        the level above (of L2 at most), and the bandwidth of its own (not in the paper's model).
     inflight_merging
         1: a hit of a line that is under way completes with the line, not before (not in the paper's model).
     ordered_loads

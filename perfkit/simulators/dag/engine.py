@@ -646,7 +646,6 @@ class _Limits(NamedTuple):
     refill: Any
     known: Any
     prefetching: Any
-    unbuffered: Any
     lines_follow: Any
     line_shift: Any
     word_shift: Any
@@ -668,9 +667,6 @@ def _limits(parameters: Any, rings: Any, queues: Any, memory: Any, record: Any, 
     ways = np.int64(0) if paper else parameters[WAYS]
     has_vectors = not paper and parameters[VECTOR_RS] < UNLIMITED
     lines_follow = prefetching or (not paper and parameters[INFLIGHT] == MERGED)
-    # An access takes its line fill buffer in order, from fetch on. A real core's is taken at issue, and hits of L2
-    # leave it so soon that they never wait for one.
-    unbuffered = np.int64(not paper and parameters[INFLIGHT] == MERGED)
     joins = not paper and parameters[JOINS] > 0
     blocks = not paper and memory.writer.shape[0] > 0  # loads of bytes from several stores wait for these
     return _Limits(
@@ -710,7 +706,6 @@ def _limits(parameters: Any, rings: Any, queues: Any, memory: Any, record: Any, 
         refill=parameters[REFILL],
         known=parameters[SETS_KNOWN] > 0,
         prefetching=prefetching,
-        unbuffered=unbuffered,
         lines_follow=lines_follow,
         line_shift=parameters[LINE_SHIFT],
         word_shift=parameters[WORD_SHIFT],
@@ -1032,11 +1027,10 @@ def run(
                         taken_a += limits.rs_one
                     issue, ahead = max(issue, entry), max(ahead, entry)
                 if rarely(level > 0):
-                    if paper or level > limits.unbuffered:
-                        lfb_now, taken_b = _entry(
-                            rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), limits.lfb_size
-                        )
-                        issue, ahead = max(issue, lfb_now), max(ahead, lfb_now)
+                    lfb_now, taken_b = _entry(
+                        rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), limits.lfb_size
+                    )
+                    issue, ahead = max(issue, lfb_now), max(ahead, lfb_now)
                     if ways > 0 and comes and load and limits.known:
                         issue = max(issue, memory.filling[_U(x & limits.set_mask)])
                 taken, entries = (taken_a, taken_b, taken_c), (lb_now, sb_now, lfb_now)
@@ -1073,7 +1067,7 @@ def run(
                 if rarely(limits.lines_follow) and x >= 0:
                     if level == 0:
                         done = max(done, memory.lines[_U(2 * x)])
-                    elif level > 0 and limits.prefetching and _prefetched(address >> limits.line_shift, memory.streams):
+                    elif level > 1 and limits.prefetching and _prefetched(address >> limits.line_shift, memory.streams):
                         done = issue + units.latency[_U(_early(kind))]
                         types_begun &= (1 << LASTING) - 1
                 if not paper and rarely(second >= 0):
@@ -1110,8 +1104,7 @@ def run(
                     taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.sb_one, taken_b, entries[1], done)
                     _stored(x, word, word_end, issue, done, retired, limits, memory)
                 if rarely(level > 0):
-                    if paper or level > limits.unbuffered:
-                        taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.lfb_one, taken_b, entries[2], done)
+                    taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.lfb_one, taken_b, entries[2], done)
                     if rarely((limits.inflight != IGNORED) & (x >= 0)):
                         memory.lines[_U(2 * x)] = done
                 taken = taken_a, taken_b, taken_c
