@@ -414,9 +414,12 @@ class KernelComparison(Tabled):
 
     def _longer_on_average(self, effect: float, low: float, high: float) -> str:
         """Say by how much b takes longer than a on average."""
+        range_ = f"({_change(low)} to {_change(high)})"
+        if low <= 0 <= high:
+            return f"no difference was found {range_}"
         many = f"{1 + effect:,.0f} times as long"
         few = f"{abs(effect):.2%} {'more' if effect > 0 else 'fewer'} cycles"
-        return f"{self.names[1]} takes {many if effect > _TIMES else few} ({_change(low)} to {_change(high)})"
+        return f"{self.names[1]} takes {many if effect > _TIMES else few} {range_}"
 
     def _told_means(self, effect: float, low: float, high: float) -> str:
         """Say what the effect on the mean is, and why it is another than on the middle round."""
@@ -431,7 +434,7 @@ class KernelComparison(Tabled):
         ]
         rare = f"Rare calls take much longer, and add {' and '.join(added)}, interrupts included"
         of_a, of_b = self._added_by_rare
-        if abs(of_b - of_a) < abs(effect - self.effect) / 2:
+        if abs(of_b - of_a) < max(abs(effect - self.effect) / 2, self.least):
             rare = "Calls differ by a little, or every sample holds a few that take longer"
         why = f"Calls differ: {'; '.join(ranges)}" if ranges else rare
         return (
