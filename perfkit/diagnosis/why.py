@@ -353,8 +353,9 @@ class _Inquiry:
         self._look(found, hot, timed, calls, trace, inside)
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
+        waiting = _waiting(found)
         before = (
-            self._idle(found, timed), self._asked_for(found, timed, trace), _waiting(found),
+            self._idle(found, timed), waiting or self._asked_for(found, timed, trace),
             _throwing(found, self.target.program), asked_again(result), allocating(found, trace),
         )  # fmt: skip
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""

@@ -34,9 +34,9 @@ def test_a_jump_table_is_read_as_far_as_it_names_instructions():
     code = {0x1000, 0x1010, 0x1020}
     absolute = struct.pack("<4Q", *sorted(code), 0x7777)
     relative = struct.pack("<4i", *(c - 0x2000 for c in sorted(code)), 12)
-    for table, width in ((absolute, 8), (relative, 4)):
+    for table, width, base in ((absolute, 8, 0), (relative, 4, 0x2000)):
         region = SimpleNamespace(read=lambda at, n, table=table: table[at - 0x2000 : at - 0x2000 + n])
-        assert Region._table(region, 0x2000, width, code) == code
+        assert Region._table(region, 0x2000, width, code, base) == code
 
 
 def test_room_for_blocks_is_made_until_the_limit_and_not_beyond():
