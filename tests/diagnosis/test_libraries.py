@@ -573,6 +573,7 @@ int main(void) {
 """
 
 
+@pytest.mark.measures  # beside other workers the recorded calls take longer, and that is said first
 @pytest.mark.parametrize(
     ("function", "said"),
     [
