@@ -571,20 +571,22 @@ def test_mistakes_are_told(monkeypatch):
         compare(compile_kernel("void f(void) { __builtin_trap(); }"), kernel)
     ticks = samples(np.full(24, 1000.0), np.zeros(24, bool))
     ticks[:, 0] *= 2  # the clock rate changed in every sample
-    wild = {"pairs": np.tile([1000, 3000], (100, 1)), "ticks": ticks.reshape(-1, 2, 7), "calls": np.array([1, 1])}
+    rest = [(0, 0), (0, 0), (0, module._ROW - 7)]  # nothing was called before
+    rounds = np.pad(ticks.reshape(-1, 2, 7), rest)
+    wild = {"pairs": np.tile([1000, 3000], (100, 1)), "ticks": rounds, "calls": np.array([1, 1])}
     wild |= {
         "step": np.array(1),
         "fences": ticks[:4],
         "known": np.array(40),
-        "alone": ticks[:0],
+        "alone": rounds[:0],
         "alone_process": np.zeros(0, int),
     }
     for first in ("first_0", "first_1"):
-        wild |= {first: ticks[:0].reshape(-1, 2, 7), f"{first}_process": np.zeros(0, int)}
+        wild |= {first: rounds[:0], f"{first}_process": np.zeros(0, int)}
     monkeypatch.setattr(module, "in_measuring_process", lambda *_: wild | {"process": np.arange(12)})
     with pytest.raises(UnavailableError, match="only 0 of 30 processes had 5 steady rounds"):
         compare(kernel, kernel)
-    busy = samples(np.full(480, 1000.0), np.ones(480, bool)).reshape(-1, 2, 7)
+    busy = np.pad(samples(np.full(480, 1000.0), np.ones(480, bool)).reshape(-1, 2, 7), rest)
     monkeypatch.setattr(
         module, "in_measuring_process", lambda *_: wild | {"ticks": busy, "process": np.repeat(np.arange(12), 20)}
     )

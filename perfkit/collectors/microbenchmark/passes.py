@@ -275,8 +275,8 @@ def _row(
         for end, moved in zip(ends, _moved(study, figures, below + lost * figures["cycles"], above), strict=True)
     ]
     more = median(float(timing[at].get("varies", 0.0)) for at in said.among)
-    rare = _added_by_rare([timing[at].get("rare") for at in said.among], study.policy.tolerance)
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
+    rare = _added_by_rare([timing[at].get("rare") for at in said.among], max(study.policy.tolerance, readings))
     varies = _VARIES.format(more) if more > max(_MUCH * study.policy.tolerance, readings) else ""
     beside = all(timing[at]["rare"][0] for at in said.among) if rare else False
     varies = (_RARE if beside else _RARE_OR_OTHERS).format(rare) if rare and (rare > more or not varies) else varies

@@ -18,7 +18,7 @@ from perfkit.study.study import Study, split_compiler
 QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}
 NOTES = (
     "a window is shorter than", "interrupts meet each of so long windows", "it never settled",
-    "its windows take",
+    "its windows take", "rare executions take",
 )  # fmt: skip
 
 
@@ -315,8 +315,9 @@ int main(void) {
     assert (table["status"] == "ok").all()
     link = 3 if table["cycles"].max() < 20000 else 5
     off = (table["cycles"] - link * table["N"]).abs()
-    assert off.max() <= 15 + 0.01 * link * 5000, table[["N", "cycles"]]
-    assert off.iloc[:-1].max() <= 15, table[["N", "cycles"]]
+    # What settled is nearer than a step; of a row that did not, no more is said than that.
+    bound = table["cycles_error"].where(~table["settled"].astype(bool), 15 + 0.01 * link * table["N"])
+    assert (off <= bound).all(), table[["N", "cycles", "cycles_error", "settled"]]
     known = table.dropna(subset="cycles_low")
     assert (known["cycles_low"] <= link * known["N"]).all()
     assert (link * known["N"] <= known["cycles_high"]).all()
