@@ -837,6 +837,10 @@ def test_a_kernel_that_waits_now_and_then_is_told():
     plain = comparison([1.0] * 30)
     told = dataclasses.replace(plain, table=plain.table.assign(waited_a=0.001, waited_b=1.0)).summary()
     assert "\nnew gives the processor up in 100% of its rounds: waiting" in told
+    assert ", apart from what calls wait for (" in told.splitlines()[0]
+    longer = plain.table.assign(mean_a=1000.0, mean_b=1300.0, rare_a=0.0, rare_b=0.3, waited_a=0.0)
+    assert dataclasses.replace(plain, table=longer.assign(waited_b=0.0)).on_average is not None
+    assert dataclasses.replace(plain, table=longer.assign(waited_b=1.0)).on_average is None  # not a mean without waits
     assert "the processor" not in plain.summary()
     both = dataclasses.replace(plain, table=plain.table.assign(waited_a=0.3, waited_b=1.0)).summary()
     assert "old gives the processor up in 30% of its rounds and new gives the processor up in 100%" in both

@@ -242,6 +242,7 @@ class KernelComparison(Tabled):
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
         verdict += ", calls in a row, which overlap" if self._overlaps else ""
+        verdict += ", apart from what calls wait for" if self._waits else ""
         means, rare = self.on_average, self._added_by_rare
         apart = means is not None and not self._agrees(*means)
         verdict += ", by the middle round" if apart else ", rare calls apart" if not means and max(rare) > _RARE else ""
@@ -307,8 +308,8 @@ class KernelComparison(Tabled):
         """
         from scipy.stats import binom, t
 
-        if "mean_a" not in self.table or self.disturbed or len(self.table) < _SURE_OF_MEANS:
-            return None
+        if "mean_a" not in self.table or self.disturbed or len(self.table) < _SURE_OF_MEANS or self._waits:
+            return None  # calls that wait are none of those that count
         if "rare_a" in self.table and not self._differing:
             return self._where_means_say_more
         logs = np.log((self.table["mean_b"] / self.table["mean_a"]).to_numpy())
@@ -373,7 +374,7 @@ class KernelComparison(Tabled):
     @property
     def _added_by_rare(self) -> tuple[float, float]:
         """What calls much longer than the middle one add to the means of a and of b, without the worst processes."""
-        if "rare_a" not in self.table or self.disturbed:
+        if "rare_a" not in self.table or self.disturbed or self._waits:
             return 0.0, 0.0
         counts = len(self.table) - (len(self.table) + 9) // 10
         more = [np.sort(self.table[f"rare_{k}"])[:counts] for k in "ab"]
@@ -399,7 +400,8 @@ class KernelComparison(Tabled):
         if not waiting:
             return ""
         return (
-            f"{' and '.join(waiting)}: waiting for a process, a file, a lock or a clock is no time that cycles measure."
+            f"{' and '.join(waiting)}: waiting for a process, a file, a lock or a clock is no time that cycles measure, "
+            "and calls that wait are not in the figures above."
         )
 
     @property
