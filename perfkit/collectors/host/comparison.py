@@ -400,8 +400,8 @@ class KernelComparison(Tabled):
         if not waiting:
             return ""
         return (
-            f"{' and '.join(waiting)}: waiting for a process, a file, a lock or a clock is no time that cycles measure, "
-            "and calls that wait are not in the figures above."
+            f"{' and '.join(waiting)}: waiting for a process, a file, a lock or a clock is no time that cycles "
+            "measure, and calls that wait are not in the figures above."
         )
 
     @property
