@@ -85,6 +85,7 @@ _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
 _QUICKEST = 7  # instructions per cycle of code that waits for nothing: printf's on a Zen 5
 _SEEN = 500  # addresses with samples that are looked at for what is called through pointers
+_ASKED_BY = "is asked for by"  # of a program: which of its lines
 _WORTH = 0.01  # of the run: a function with less is not offered
 _ABOUT = 0.5  # of the time of the caller that has most: about as much, on a machine that others use
 _PART = 0.2  # of the time of `main`, from which a function that it calls is meant
@@ -250,6 +251,7 @@ class _Inquiry:
     inner: HotFunction | None = None  # the hottest function, also where one that calls it is explained
     inner_run: CallTimes | None = None  # its calls
     timings: dict[tuple[str, str], CallTimes] = field(default_factory=dict)  # the first run of each timed function
+    watched: Waits | None = None  # what one run more waited for, once somebody asks
 
     def answer(self) -> Diagnosis:
         """Return the answer."""
@@ -478,13 +480,12 @@ class _Inquiry:
         """Return for how much of the run it waits, and what for; nothing where its samples say that it works."""
         if found is not None and _works(found) > 1 - IDLE:
             return Waits()
-        with self._stage(f"looking at what {self.target.subject.name} waits for"):
-            return waits_of(self.target, self.seconds)
+        return self._watched("waits for")
 
     def _asking(self, waits: Waits) -> HotFunction | None:
         """Return the program's function from which most of a run was asked for; None where too few looks tell it."""
         elf = elf_as_it_is(self.target.program)
-        waits = waits if waits.seconds else self._watched()
+        waits = waits if waits.seconds else self._watched(_ASKED_BY)
         by_symbol: Counter[str] = Counter()
         for at, looks in waits.asked.items():
             if (symbol := elf.function_at(at - 1)) is not None:
@@ -504,11 +505,14 @@ class _Inquiry:
         in_kernel = timed[0].in_kernel if timed else 0.0
         if in_kernel < IN_KERNEL and _covered(found, trace) >= _HALF:
             return ""
-        return self._watched().asked_told(self.target.program)
+        return self._watched(_ASKED_BY).asked_told(self.target.program)
 
-    def _watched(self) -> Waits:
-        with self._stage(f"looking at which lines of {self.target.subject.name} the run is asked for by"):
-            return waits_of(self.target, self.seconds)
+    def _watched(self, what: str) -> Waits:
+        """Return what the run waits for, and is asked for by: it is run once more for both, and not twice."""
+        if self.watched is None:
+            with self._stage(f"looking at what {self.target.subject.name} {what}"):
+                self.watched = waits_of(self.target, self.seconds)
+        return self.watched
 
     def _idle(self, found: Profile | None, timed: list[CallTimes]) -> str:
         """Say that the run does nothing for much of its time; "" where it hardly does, and where other threads work.

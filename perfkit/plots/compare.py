@@ -36,8 +36,8 @@ def plot_comparison(comparison: "KernelComparison", ax: Any = None) -> "Axes":
         [effect], [0.12], xerr=[[effect - low], [high - effect]], fmt="D", color=ACCENT, capsize=4, ms=6,
         label=f"effect, {comparison.confidence:.0%} interval",
     )  # fmt: skip
-    if comparison.on_average is not None:
-        mean, *ends = (100 * one for one in comparison.on_average)
+    if (average := comparison.on_average) is not None:
+        mean, *ends = (100 * one for one in average)
         ax.errorbar(
             [mean], [0.24], xerr=[[mean - ends[0]], [ends[1] - mean]], fmt="s", color=ACCENT, mfc="none", capsize=4,
             ms=6, label=f"effect on the mean, {comparison.confidence:.0%} interval",
@@ -65,14 +65,13 @@ def page(comparison: "KernelComparison") -> str:
         f"<tr><td>{html.escape(name)}</td><td class='figure'>{cycles:,.1f}</td><td>{html.escape(build)}</td></tr>"
         for name, cycles, build in cells
     )
-    told = [*comparison.summary().splitlines(), *(f"Note: {note}" for note in comparison.notes)]
     title = html.escape(f"{comparison.names[1]} compared with {comparison.names[0]}")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n<style>'
         "body{font:16px sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
         "td,th{padding:.3em 1em .3em 0;text-align:left}.figure{text-align:right;font-variant-numeric:tabular-nums}"
         f"svg{{max-width:100%;height:auto;background:#fff}}{DARK_PAGE}</style></head>\n"
-        f"<body><h1>{title}</h1>\n<p>{'<br>'.join(map(html.escape, told))}</p>\n"
+        f"<body><h1>{title}</h1>\n<p>{'<br>'.join(map(html.escape, comparison.said()))}</p>\n"
         f"<table><tr><th>kernel</th><th class='figure'>cycles per call</th><th>build</th></tr>{rows}</table>\n"
         f"{picture}\n"
         f"<p>{html.escape(comparison.where)}</p></body></html>\n"

@@ -251,6 +251,7 @@ def test_a_run_that_waits_nearly_all_of_its_time_is_watched_for_what(monkeypatch
     assert "most of that sleeping. That is the answer" in asked._idle(None, run)
     assert asked._idle(None, run).endswith("What follows is about the rest")
     assert "it sleeps, or waits for input" in asked._idle(None, [SimpleNamespace(idle=0.5)])
+    asked.watched = None  # another run; what was seen of one is kept
     monkeypatch.setattr(asking, "waits_of", lambda *_: Waits())
     assert "For 97% of its time the run does nothing" in asked._idle(None, run)
 

@@ -4,7 +4,8 @@ In each process both kernels are loaded, at addresses of its own, and sampled in
 round, between readings of the clock (`perfkit.collectors.host.cycle_clock`). So what changes over time or with the
 place in memory hits both. Only rounds count in which both samples are steady and quiet. A process gives one figure: the
 median ratio of its rounds; and the processes, which are independent, give the effect and its confidence interval
-(Student's t of the logarithms).
+(Student's t of the logarithms). Calls before each sample bring back caches and branch predictors, and tell what rare
+calls add to the mean (`perfkit.collectors.host.rare_calls`).
 """
 
 import ctypes
@@ -157,7 +158,6 @@ def compare(
         notes = list(dict.fromkeys(str(one.message) for one in raised))
         for note in notes:  # also where what they tell of ends the process
             warnings.warn(note, PerfkitWarning, stacklevel=2)
-        told_already = len(notes)
         if other != told:
             raise SettingError(f"{a.name} and {b.name} take numbers of different types: one call cannot serve both")
         specification = {
@@ -216,16 +216,17 @@ def compare(
         disturbed=longer is not None,
         before=_before(found, link, table, fence if apart else 0.0) if longer is None else None,
     )
+    later: list[str] = []
     if any(name.startswith(_STARTS) for kernel in (a, b) for name in elf_as_it_is(kernel.path).imports.values()):
-        notes.append(_ONE_PROCESSOR)
+        later.append(_ONE_PROCESSOR)
     for kernel, cycles, name in zip((a, b), result.cycles, result.names, strict=True):
         size = elf_as_it_is(kernel.path).function(kernel.function).size
         if size <= _NO_WORK and cycles < _NO_TIME:
-            notes.append(_EMPTY.format(name, _NO_WORK, cycles))
+            later.append(_EMPTY.format(name, _NO_WORK, cycles))
     # Whether the rounds were quiet is a part of the result.
-    for note in notes[told_already:] if quiet else [_BUSY.format(result.busy_share), *notes[told_already:]]:
+    for note in later if quiet else [_BUSY.format(result.busy_share), *later]:
         warnings.warn(note, PerfkitWarning, stacklevel=2)
-    return replace(result, notes=tuple(notes))
+    return replace(result, notes=(*notes, *later))
 
 
 def _samples(rounds: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -518,9 +518,13 @@ class KernelComparison(Tabled):
             f"| {_cell(a)} | {self.cycles[0]:,.1f} | {_cell(self.builds[0])} |\n"
             f"| {_cell(b)} | {self.cycles[1]:,.1f} | {_cell(self.builds[1])} |\n"
             f"| **effect** | **{_change(self.effect)}** ({_change(low)} to {_change(high)}) | **{self.verdict}** |\n\n"
-            + "  \n".join([*self.summary().splitlines(), *(f"Note: {note}" for note in self.notes)])
+            + "  \n".join(self.said())
             + f"  \n{self.where}\n"
         )
+
+    def said(self) -> list[str]:
+        """Return the lines of the summary, and the notes."""
+        return [*self.summary().splitlines(), *(f"Note: {note}" for note in self.notes)]
 
     def to_html(self) -> str:
         """Return the answer as a page that needs nothing else, with the picture."""

@@ -50,7 +50,7 @@ void perfkit_time(function f, const long *i, const double *d, long calls, long r
     for (long r = -3; r < repetitions; r++) sample(&clock, f, i, d, calls, (int)apart, r < 0 ? warm : out[r]); /* three to warm up */
 }
 
-#define LONG_SAMPLE 1000000 /* ticks, from which it is asked whether other programs had the processor meanwhile */
+#define LONG_SAMPLE 1000000 /* ticks, from which a sample does not count in which other programs had the processor */
 #define WAITED 0.005        /* share of such a sample, above which it does not count */
 #define NOTICED 2e-6        /* seconds; the two clocks are not read at once */
 static double seconds_of(clockid_t clock) {
@@ -64,16 +64,11 @@ static waiting_t waiting_now(void) {
     getrusage(RUSAGE_THREAD, &used);
     return (waiting_t){seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_THREAD_CPUTIME_ID), used.ru_nvcsw};
 }
-static int waited_since(waiting_t before) {
+/* Whether another program had the processor since then (1), and whether this thread gave it up (4). */
+static uint64_t waited_since(waiting_t before) {
     waiting_t now = waiting_now();
     double wall = now.wall - before.wall, waited = wall - (now.mine - before.mine);
-    return waited > WAITED * wall && waited > NOTICED;
-}
-static int gave_up_since(waiting_t before) { return waiting_now().gave != before.gave; }
-static void long_sample(const pk_clock *clock, function f, const long *i, const double *d, long calls, int apart, uint64_t *row) {
-    waiting_t before = waiting_now();
-    sample(clock, f, i, d, calls, apart, row);
-    if (waited_since(before)) row[0] = 0; /* no reading: the sample is not steady */
+    return (waited > WAITED * wall && waited > NOTICED) | (uint64_t)(now.gave != before.gave) << 2;
 }
 
 /* The control word of SSE. A library that is linked with -ffast-math sets flush-to-zero when it is loaded, for all that
@@ -122,10 +117,12 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
             /* As many in each round: an end at a certain time would come behind long calls, and the sample with it. */
             waiting_t before_these = waiting_now();
             for (uint64_t w = 0; r >= 0 && w < TRAINED && (w + 1) * least[k] <= LONG_WARM; w++) row[8 + w] = ticks_of(&clock, f[k], i[k], d[k], calls[k], (int)apart);
-            waiting_t before_it = waiting_now();
-            row[7] = waited_since(before_these) ? 2 : 0;
-            (taken[k] > LONG_SAMPLE ? long_sample : sample)(&clock, f[k], i[k], d[k], calls[k], (int)apart, row);
-            row[7] |= (uint64_t)(waited_since(before_it) | gave_up_since(before_these) << 2);
+            uint64_t before_it = waited_since(before_these);
+            waiting_t from = waiting_now();
+            sample(&clock, f[k], i[k], d[k], calls[k], (int)apart, row);
+            uint64_t waited = waited_since(from);
+            if (taken[k] > LONG_SAMPLE && waited & 1) row[0] = 0; /* no reading: the sample is not steady */
+            row[7] = waited | (before_it & 1) << 1 | (before_it & 4);
             taken[k] = row[3];
             if (r < 0 && taken[k] < least[k]) least[k] = taken[k];
         }
