@@ -272,9 +272,9 @@ class Study(Strict):
             raise ValueError(
                 "`executions: apart` needs a PK_REGION: "
                 + (
-                    "a run of a whole program is apart from the others anyway"
+                    "a run of a whole program is apart from the others anyway, so leave `executions` out"
                     if self.is_program
-                    else "the turns of an assembly list's loop belong together"
+                    else "the turns of an assembly list's loop belong together; leave `executions` out"
                 )
             )
         if self.is_program and self.cache == "cold":

@@ -603,7 +603,7 @@ PK_REGION {
     assert (off <= most).all(), (
         off[off > most].to_string() + table[["N", "BEFORE", "TWICE", "cycles", "quiet"]].to_string()
     )
-    assert (table["cycles_low"].dropna() <= table["cycles"] - 2).all()
+    assert (table["cycles_low"].isna() | (table["cycles_low"] <= table["cycles"] - 2)).all()
 
 
 @pytest.mark.parametrize("program", [False, True])
