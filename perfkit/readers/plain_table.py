@@ -52,7 +52,12 @@ from perfkit.readers.scales import (
     scaled,
     scaled_beside,
 )
-from perfkit.readers.summary_rows import without_levels, without_named_summaries, without_summaries
+from perfkit.readers.summary_rows import (
+    without_levels,
+    without_levels_of_columns,
+    without_named_summaries,
+    without_summaries,
+)
 from perfkit.readers.units_row import with_second_header, without_units_row
 from perfkit.samples.clocks import (
     between,
@@ -232,9 +237,19 @@ def _dump_of(grid: Grid, report: Report, run: str) -> Dump:
     events = _column_of_events(grid)
     if events is not None:
         return _one_row_an_event(grid, events, report)
+    grid, place = without_levels_of_columns(grid, _of_levels(grid, keys), report)
+    keys = keys if place is None else {"place": place} | keys
     grid, keys = _of_joined_runs(without_summaries(grid, report), keys, report)
     grid, _ = in_time_order(grid, _series(grid, keys), report)
     return _wide(grid, keys, report, run)
+
+
+def _of_levels(grid: Grid, keys: dict[str, int]) -> list[int]:
+    """Return the columns of a wide table whose words may tell levels apart, as cores and sockets."""
+    place, runs = keys.get("place"), (keys.get("run"), *_further_runs(grid, keys))
+    words = [i for i, c in enumerate(grid.columns) if not is_number(c) and i not in (place, *runs)]
+    words = [i for i in words if not is_name_of_clock(grid.names[i]) and not _holds_numbers(grid, i)]
+    return words if place is None else [place, *words]
 
 
 def _note_lone_decimals(counts: pd.DataFrame, report: Report) -> None:

@@ -1346,3 +1346,124 @@ def test_times_of_counting_in_a_long_table(read, names):
     samples = read(f"event,count,{names}\n{rows}")
     assert totals(samples) == {"cycles": 1_000_000, "instructions": 2_000_000, "cache-misses": 1000}
     assert shares(samples) == {"cycles": 0.5, "instructions": 1.0, "cache-misses": 0.25}
+
+
+# ------------------------------------------------------------------ rows of a wide table that sum up others
+
+
+COUNTED = ("cycles", "instructions", "cache-misses")
+CORES = [(1_000_000, 1_500_000, 5_000), (1_001_137, 1_500_977, 5_032), (1_002_548, 1_502_108, 5_126), (1, 0, 0)]
+
+
+def of_levels(*rows, column="cpu", times=(1, 2, 3)):
+    """Return a wide table: in each interval a row of each label and the numbers of the cores that it sums up."""
+    lines = [f"time_s,{column},{','.join(COUNTED)}"]
+    for t in times:
+        for label, cores in rows:
+            lines.append(
+                f"{t}.0,{label},{','.join(str(sum(CORES[c][e] + t * (c + e) for c in cores)) for e in range(3))}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def of_cores(times=3):
+    """Return what `of_levels` counts of all cores, each once."""
+    return {
+        e: sum(CORES[c][i] + t * (c + i) for c in range(4) for t in range(1, times + 1)) for i, e in enumerate(COUNTED)
+    }
+
+
+SINGLE = [(f"core{c}", [c]) for c in range(4)]
+SOCKETS = [("socket0", [0, 1]), ("socket1", [2, 3])]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [*SINGLE, *SOCKETS],
+        [*SOCKETS, *SINGLE],
+        [*SINGLE, *SOCKETS, ("machine", [0, 1, 2, 3])],
+        [("system", [0, 1, 2, 3]), *SOCKETS, *SINGLE],
+        [*SINGLE, ("all", [0, 1, 2, 3])],
+        [*SINGLE, ("*", [0, 1, 2, 3])],
+        [*((f"S{c[1][0] // 2}-C{c[1][0]}", c[1]) for c in SINGLE), ("S0", [0, 1]), ("S1", [2, 3])],
+        [*((f"C{c[1][0]}", c[1]) for c in SINGLE), ("S0", [0, 1]), ("S1", [2, 3])],
+    ],
+)
+@pytest.mark.parametrize("column", ["cpu", "place", "scope"])
+def test_rows_of_a_wide_table_that_sum_up_others_are_no_places(read, rows, column):
+    found = read(of_levels(*rows, column=column))
+    assert totals(found) == of_cores()
+    assert found.table["place"].nunique() == 4
+    assert found.n_intervals == 12
+    of_others = len(rows) - 4
+    assert any(f"{3 * of_others} rows with sums of the others, left out" in n for n in found.notes)
+    assert found.accounting["left_out"].sum() == 3 * of_others
+
+
+def test_the_sum_of_all_cores_has_a_number_below_zero(read):
+    found = read(of_levels(*((c[0][4:], c[1]) for c in SINGLE), ("-1", [0, 1, 2, 3])))
+    assert totals(found) == of_cores()
+    assert set(found.table["place"]) == {"0", "1", "2", "3"}
+
+
+def test_one_interval_of_cores_and_sockets_is_read_once(read):
+    assert totals(read(of_levels(*SINGLE, *SOCKETS, times=(1,)))) == of_cores(1)
+
+
+@pytest.mark.parametrize("word", ["", "all", "-1", "total", "sum"])
+def test_rows_of_sockets_among_those_of_their_cores_are_no_places(read, word):
+    lines = ["time_s,socket,core,cycles,instructions"]
+    for t in (1, 2, 3):
+        for s in (0, 1):
+            counts = [(10_000 * t + 117 * c + s, 17_000 * t + 31 * c + s) for c in (0, 1)]
+            lines += [f"{t}.0,{s},{c},{counts[c][0]},{counts[c][1]}" for c in (0, 1)]
+            lines.append(f"{t}.0,{s},{word},{sum(c[0] for c in counts)},{sum(c[1] for c in counts)}")
+    found = read("\n".join(lines) + "\n")
+    assert totals(found) == {"cycles": 4 * 60_000 + 6 * 117 + 6, "instructions": 4 * 102_000 + 6 * 31 + 6}
+    assert found.table["place"].nunique() == 4
+
+
+def test_rates_and_steady_columns_beside_the_counts_do_not_hide_sums(read):
+    lines = of_levels(*SINGLE, *SOCKETS).splitlines()
+    told = [lines[0] + ",IPC,MHz,threads", *(f"{x},1.5,2400,2" for x in lines[1:])]
+    found = read("\n".join(told) + "\n")
+    assert {e: totals(found)[e] for e in COUNTED} == of_cores()
+
+
+def test_places_that_only_look_like_levels_stay(read):
+    # Two sockets whose counts are no sums of the cores': all that ran on other cores, too.
+    text = of_levels(*SINGLE, ("socket0", [0, 1, 1]), ("socket1", [2, 3]))
+    assert read(text).table["place"].nunique() == 6
+    # Each core twice as busy as the one before: no row is a sum of all others.
+    found = read(of_levels(("core0", [0]), ("core1", [0, 0]), ("core2", [0, 0, 0, 0])))
+    assert found.table["place"].nunique() == 3
+    # Programs, of which one did as often as the others together what they do, but took its own time.
+    rows = [f"{t},{p},{c},{i}" for t in (1, 2) for p, c, i in (("a", 1500, 4000), ("b", 1700, 5000), ("c", 3100, 9000))]
+    assert read("\n".join(["time_s,program,cycles,instructions", *rows]) + "\n").table["run"].nunique() == 3
+
+
+def test_rows_of_levels_that_nearly_sum_up_others_are_told(read):
+    # Each level measured for itself: hardly the same to the last digit.
+    lines = of_levels(*SINGLE, *SOCKETS).splitlines()
+    near = [re.sub(r"(socket\d),(\d+)", lambda m: f"{m[1]},{int(m[2]) + 31}", x) for x in lines]
+    found = read("\n".join(near) + "\n")
+    assert any("caution" in n and "socket" in n and "twice" in n for n in found.notes)
+
+
+def test_events_that_only_sockets_count_are_told_where_their_rows_go(read):
+    lines = of_levels(*SINGLE, *SOCKETS).splitlines()
+    told = [lines[0] + ",unc_m_cas_count", *(f"{x},{'' if ',core' in x else 70_000}" for x in lines[1:])]
+    found = read("\n".join(told) + "\n")
+    assert {e: totals(found)[e] for e in COUNTED} == of_cores()
+    assert any("unc_m_cas_count" in n and "left out" in n for n in found.notes)
+
+
+def test_events_that_only_sockets_count_stay_in_long_tables(read):
+    rows = ["time_s,unit,event,count"]
+    for t in (1, 2):
+        for u, k in (("core0", 1), ("core1", 2), ("socket0", 3)):
+            rows += [f"{t},{u},cycles,{k * 10_000 + t * k}", f"{t},{u},instructions,{k * 13_000 + t * k}"]
+        rows.append(f"{t},socket0,unc_m_cas_count,70000")
+    found = read("\n".join(rows) + "\n")
+    assert totals(found) == {"cycles": 60_009, "instructions": 78_009, "unc_m_cas_count": 140_000}
