@@ -60,6 +60,7 @@ _INCLUSIVE = re.compile(
     r"^(?:(?P<of>.+?)(?P<behind>[ _.\-(\[]+)inc(?:l(?:usive)?)?(?P<end>[)\]]*)|inc(?:l(?:usive)?)?[ _.](?P<rest>.+))$",
     re.IGNORECASE,
 )
+_INCLUSIVE_SIGN = re.compile(r"^(?P<of>.+?)[ ]?\(I\)$")  # HPCToolkit's, beside (E)
 _MEAN = r"(?:avg|average|mean|median|min(?:imum)?|max(?:imum)?|std(?:[ _.-]?dev(?:iation)?)?|stdev)"
 # Beside the column that it is of: "avg cycles", "mean(cycles)", "cycles avg".
 _MEAN_OF = re.compile(
@@ -158,7 +159,9 @@ def is_word_of_another(name: str, names: set[str]) -> bool:
     of_model = (model["of"] or model["before"]) if model else ""
     if of_model in names and normalise(of_model) in (*TIME_EVENTS, *WORK_EVENTS):
         return True
-    if (inclusive := _INCLUSIVE.match(name)) and not names.isdisjoint(_exclusive(inclusive)):
+    if (inclusive := _INCLUSIVE.match(name)) and not {n.lower() for n in names}.isdisjoint(_exclusive(inclusive)):
+        return True
+    if (sign := _INCLUSIVE_SIGN.match(name)) and not names.isdisjoint({f"{sign['of']} (E)", f"{sign['of']}(E)"}):
         return True
     bound, end = _BOUND_OF.match(name) or _DERIVED_OF.match(name), _END_OF.match(name)
     of_axis = end is not None and end["of"] in names and normalise(end["of"]) in (*TIME_EVENTS, *WORK_EVENTS)
@@ -166,11 +169,11 @@ def is_word_of_another(name: str, names: set[str]) -> bool:
 
 
 def _exclusive(inclusive: re.Match[str]) -> list[str]:
-    """Return how the exclusive counts beside a column of inclusive ones may be called."""
-    of, rest = inclusive["of"], inclusive["rest"]
-    if rest:
-        return [rest, *(f"{word}_{rest}" for word in ("Excl", "excl", "Exc", "exc", "exclusive", "Exclusive"))]
-    return [of, *(f"{of}{inclusive['behind']}{word}{inclusive['end']}" for word in ("exc", "excl", "exclusive"))]
+    """Return how the exclusive counts beside a column of inclusive ones may be called, in small letters."""
+    of, behind, end, rest = (inclusive[part] for part in ("of", "behind", "end", "rest"))
+    words = ("exc", "excl", "exclusive")
+    names = [rest, *(f"{word}_{rest}" for word in words)] if rest else [of, *(f"{of}{behind}{w}{end}" for w in words)]
+    return [name.lower() for name in names]
 
 
 def is_spread_alone(name: str) -> bool:

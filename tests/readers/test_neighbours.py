@@ -1,7 +1,10 @@
 """Dialects that stand close to one another: each is read for what it is, and its neighbours as they always were."""
 
+import gzip
+import io
 import json
 import re
+import tarfile
 
 import numpy as np
 import pytest
@@ -1467,3 +1470,65 @@ def test_events_that_only_sockets_count_stay_in_long_tables(read):
         rows.append(f"{t},socket0,unc_m_cas_count,70000")
     found = read("\n".join(rows) + "\n")
     assert totals(found) == {"cycles": 60_009, "instructions": 78_009, "unc_m_cas_count": 140_000}
+
+
+# ------------------------------------------------------------------ what is no text yet, and what launches are called
+
+
+def as_tar(text):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        about = tarfile.TarInfo("a.csv")
+        about.size = len(text.encode())
+        archive.addfile(about, io.BytesIO(text.encode()))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "said"),
+    [
+        (lambda text: text.encode("utf-16-le"), "iconv -f UTF-16LE"),
+        (lambda text: text.encode("utf-16-be"), "iconv -f UTF-16BE"),
+        (lambda text: text.encode("cp037"), "iconv -f IBM037"),
+        (as_tar, "Unpack it"),
+        (lambda text: gzip.compress(as_tar(text)), "Unpack it"),
+        (lambda text: gzip.compress(gzip.compress(text.encode())), "Decompress it once"),
+    ],
+)
+def test_text_in_another_form_is_refused_with_what_to_do(tmp_path, wrapped, said):
+    path = tmp_path / "dump"
+    path.write_bytes(wrapped("cycles,instructions\n3100,6100\n3200,6000\n"))
+    with pytest.raises(FormatError, match=said):
+        pk.read_samples(path)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "gbk", "shift-jis"])
+def test_words_of_other_alphabets_are_no_text_of_mainframes(tmp_path, encoding):
+    word = "größe ü" if encoding == "latin-1" else "时间" if encoding == "gbk" else "時間"
+    path = tmp_path / "dump"
+    path.write_bytes(f"{word},cycles,instructions\na,3100,6100\nb,3200,6000\n".encode(encoding))
+    assert totals(pk.read_samples(path)) == {"cycles": 6300, "instructions": 12100}
+
+
+def test_the_settings_of_a_launch_are_no_events_beside_each_other_alone(read):
+    head = "Index,KernelName,grd,wgr,lds,scr,arch_vgpr,sgpr,SQ_WAVES,cycles,instructions"
+    found = read(f"{head}\n0,k1,1024,256,0,0,8,16,16384,3100,6100\n1,k2,2048,128,512,0,12,32,8192,3200,6000\n")
+    assert totals(found) == {"SQ_WAVES": 24576, "cycles": 6300, "instructions": 12100}
+    found = read("lds,cycles,instructions\n900,3100,6100\n901,3200,6000\n")  # loads, by a short name
+    assert totals(found)["lds"] == 1801
+
+
+@pytest.mark.parametrize(
+    ("inclusive", "exclusive"),
+    [
+        ("PAPI_TOT_CYC:Sum (I)", "PAPI_TOT_CYC:Sum (E)"),
+        ("PAPI_TOT_CYC Inclusive", "PAPI_TOT_CYC Exclusive"),
+        ("misses (I)", "misses (E)"),
+        ("Inclusive_misses", "Exclusive_misses"),
+    ],
+)
+def test_inclusive_columns_of_profilers_are_no_events_beside_exclusive_ones(read, inclusive, exclusive):
+    found = read(f"name,cycles,instructions,{inclusive},{exclusive}\nmain,3100,6100,900,100\nf,3200,6000,800,800\n")
+    assert totals(found) == {"cycles": 6300, "instructions": 12100, exclusive: 900}
+    alone = read(f"name,cycles,instructions,{inclusive}\nmain,3100,6100,900\nf,3200,6000,800\n")
+    assert inclusive in totals(alone)
