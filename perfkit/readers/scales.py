@@ -44,7 +44,7 @@ _SPREAD = re.compile(
     re.IGNORECASE,
 )
 _DERIVED = (
-    r"(?:cum(?:ulated|ulative|sum)?|prev(?:ious)?|lag\d*|[se]?ma\d*|norm(?:ali[sz]ed)?|"
+    r"(?:cum(?:ulated|ulative|sum)?|acc(?:um(?:ulated)?)?|prev(?:ious)?|lag\d*|[se]?ma\d*|norm(?:ali[sz]ed)?|"
     r"(?:moving|rolling)(?:[ _.-]?(?:avg|average|mean))?)"
 )
 # Bounds of a column, another run's word for it, and what was made of it, beside it.
@@ -82,19 +82,36 @@ _RATIOS = re.compile(
 _STATISTIC = re.compile(
     r"^(?:speed[ _-]?ups?|gains?|improvements?|changes?|deltas?|diff(?:erence)?s?|ratios?|factors?|relative|"
     r"min(?:imum)?|max(?:imum)?|means?|avg|averages?|medians?|(?:grand[ _-]?)?totals?|sums?|overall|range|"
+    r"iqr|mad|shares?|"
     r"geo[ _-]?mean|gmean|p\d\d|q[123]|n|(?:n[ _-]?)?(?:runs|samples|reps|iters|iterations)|repeats?|repetitions?)$",
     re.IGNORECASE,
 )
+# Bounds of each event's mean or median, in a column beside those.
+_BOUND = re.compile(
+    r"^(?:(?:9\d ?%? ?)?ci(?:[ _.-]?9\d)?[ _.-]?(?:lo|low|lower|hi|high|upper)?|lo|low|lower|hi|high|upper|p\d\d)"
+    r"(?:[ _.-]?bound)?$",
+    re.IGNORECASE,
+)
+_EXTREMES = ("min", "max", "minimum", "maximum", "median")  # one of them is the counts where nothing else is
+_MIDDLE = re.compile(r"^(?:means?|avg|averages?|medians?)$", re.IGNORECASE)
 # Readings of a moment that monitors write beside counts. Some words of other languages (temps, tempo) are temperatures,
 # rates or, beside a unit, the time: they count nothing either way.
 _GAUGE = re.compile(
-    r"^(?:(?:cpu|gpu|pkg|package|core|dram|mem(?:ory)?|socket|board|avg|mean|max|cur(?:rent)?|read|write|total)"
+    r"^(?:(?:cpu|gpu|pkg|package|core|dram|mem(?:ory)?|socket|board|avg|mean|max|peak|cur(?:rent)?|read|write|total)"
     r"[ _.-]?\d*[ _.-]?)*"
-    r"(?:temp(?:erature)?|power|watts?|volt(?:age|s)?|util(?:i[sz]ation)?|usage|rss|vsz|bandwidth|bw|throughput|fan|"
+    r"(?:temp(?:erature)?|power|watts?|volt(?:age|s)?|util(?:i[sz]ation)?|usage|rss|vsz|heap|bandwidth|bw|throughput|fan|"
     r"load[ _.-]?(?:av(?:g|erage)|1|5|15)|fan[ _.-]?speed|"
     r"temp[eé]ratur[ea]?|leistung|spannung|auslastung|puissance|tension|temperatura|potencia|temps|tempo|tijd|zaman|s[üu]re|час|"
     r"(?<=mem[ _.-])(?:used|free|available)|(?<=memory[ _.-])(?:used|free|available))"
-    r"[ _.-]*[(\[]?(?:°?c|celsius|m?w|watts?|m?v|rpm|pct|percent|%|[kmgt]i?b(?:ytes)?(?:/s|ps|[ _]s)?)?[)\]]?$",
+    r"[ _.-]*[(\[]?(?:°?c|celsius|m?w|watts?|m?v|rpm|pct|percent|%|[kmgt]i?b(?:ytes)?(?:/s|ps|s|[ _]s)?)?[)\]]?$|"
+    r"^(?:run[ _.-]?)?queue[ _.-]?(?:len(?:gth)?|depth|size)$|^in[ _.-]?flight$",
+    re.IGNORECASE,
+)
+# Latencies are means or percentiles of many, whatever their unit.
+_OF_MANY = r"(?:avg|average|mean|median|min|max|tail|p\d\d\d?)"
+_UNIT_OF_TIME = r"[ _.-]*[\[(]?(?:cycles|cyc|clk|ns|us|µs|ms|s)[\])]?"
+_LATENCY = re.compile(
+    rf"^(?:{_OF_MANY}[ _.-]+lat(?:ency)?|lat(?:ency)?[ _.-]+{_OF_MANY})(?:{_UNIT_OF_TIME})?$|^p\d\d\d?{_UNIT_OF_TIME}$",
     re.IGNORECASE,
 )
 
@@ -165,7 +182,11 @@ def is_word_of_another(name: str, names: set[str]) -> bool:
         return True
     bound, end = _BOUND_OF.match(name) or _DERIVED_OF.match(name), _END_OF.match(name)
     of_axis = end is not None and end["of"] in names and normalise(end["of"]) in (*TIME_EVENTS, *WORK_EVENTS)
-    return of_axis or (bound is not None and bound["of"] in names)
+    return of_axis or (bound is not None and _plain(bound["of"]) in {_plain(n) for n in names if n != name})
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[ _.-]", "-", name.lower())
 
 
 def _exclusive(inclusive: re.Match[str]) -> list[str]:
@@ -179,7 +200,7 @@ def _exclusive(inclusive: re.Match[str]) -> list[str]:
 def is_spread_alone(name: str) -> bool:
     """Whether a column that is named for no other is a spread or an error (``std``, ``+-``)."""
     match = _SPREAD.match(f"x_{name}")
-    return match is not None and match["of"] == "x" and name.lower() not in ("min", "max", "minimum", "maximum")
+    return match is not None and match["of"] == "x" and name.lower() not in _EXTREMES
 
 
 def is_statistic(name: str) -> bool:
@@ -187,9 +208,16 @@ def is_statistic(name: str) -> bool:
     return _STATISTIC.match(name.strip()) is not None
 
 
+def statistics_of(names: Iterable[str]) -> set[str]:
+    """Return which names of columns are those of statistics: beside a mean or a median also ``low`` and ``ci_high``."""
+    names = [*names]
+    beside = any(_MIDDLE.match(n.strip()) for n in names)
+    return {n for n in names if is_statistic(n) or (beside and _BOUND.match(n.strip()))}
+
+
 def is_gauge(name: str) -> bool:
     """Whether a column holds readings of a moment (``temp``, ``power_w``, ``bandwidth``) by its name, and no counts."""
-    return _GAUGE.match(name.strip()) is not None
+    return _GAUGE.match(name.strip()) is not None or _LATENCY.match(name.strip()) is not None
 
 
 def is_ratio(event: str) -> bool:

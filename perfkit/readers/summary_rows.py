@@ -192,6 +192,26 @@ def _without_sums(
     return grid, None
 
 
+def places_above(counts: pd.DataFrame) -> list[str]:
+    """Return the places of a table of counts (place, event, count) that hold as much as others, as `without_levels`."""
+    places = counts["place"].to_numpy(dtype=object)
+    shapes = np.array([re.sub(r"\d+", "0", place) for place in places], dtype=object)
+    for levels in (shapes, places):
+        by = counts.groupby([levels, counts["event"].to_numpy(dtype=object)], sort=False)["count"]
+        held, rows = by.sum(min_count=1).unstack(), by.size().unstack()
+        above = (_levels_above(held, rows) if levels is shapes else {}) or _all_others(held)
+        if above:
+            return [str(place) for place in dict.fromkeys(places[np.isin(levels, list(above))])]
+    return []
+
+
+def named_sums(values: dict[str, np.ndarray]) -> list[str]:
+    """Return the columns (of a row per event) that hold as much as others and are called so (``socket0``)."""
+    counts = [(name, event, value) for name, column in values.items() for event, value in enumerate(column)]
+    above = places_above(pd.DataFrame(counts, columns=["place", "event", "count"])) if len(values) >= _FEWEST else []
+    return [name for name in above if _rank(re.sub(r"\d+", "0", name))]
+
+
 def _levels_above(held: pd.DataFrame, rows: pd.DataFrame) -> dict[str, list[Hashable]]:
     """Return the levels (rows) that hold of every event (columns) what one with more rows does, with the events."""
     out = {}

@@ -1532,3 +1532,109 @@ def test_inclusive_columns_of_profilers_are_no_events_beside_exclusive_ones(read
     assert totals(found) == {"cycles": 6300, "instructions": 12100, exclusive: 900}
     alone = read(f"name,cycles,instructions,{inclusive}\nmain,3100,6100,900\nf,3200,6000,800\n")
     assert inclusive in totals(alone)
+
+
+# ------------------------------------------------------------------ what else stands beside counts and is none
+
+
+@pytest.mark.parametrize("name", [
+    "avg_latency_cycles", "mean latency", "p99_us", "lat_p50", "p95 latency (us)", "read_bw_mbs", "write_bw_gbs",
+    "peak_rss", "heap_mb", "queue_len", "queue depth", "in_flight", "checksum", "crc32", "score", "percentile", "hour",
+    "minute", "elapsed_ns_total", "total_elapsed_s", "acc_cache_misses", "accumulated cache-misses",
+    "cache-misses (acc)", "misses/1k",
+])  # fmt: skip
+def test_readings_means_and_marks_are_no_events(read, name):
+    rows = [
+        (10_412_117, 15_300_991, 41_377, 917),
+        (9_731_229, 14_100_003, 39_020, 1834),
+        (10_950_007, 16_000_841, 44_001, 2990),
+    ]
+    found = read(f"cycles,instructions,cache-misses,{name}\n" + "\n".join(",".join(map(str, r)) for r in rows) + "\n")
+    assert set(totals(found)) == {"cycles", "instructions", "cache-misses"}
+    assert any(name in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "name", ["latency_misses", "scores_retired", "queue_full_stalls", "accesses", "hours_k", "heap_allocs"]
+)
+def test_counts_that_only_sound_like_readings_are_events(read, name):
+    text = f"cycles,instructions,{name}\n10412117,15300991,917\n9731229,14100003,834\n10950007,16000841,990\n"
+    assert totals(read(text))[name] == 917 + 834 + 990
+
+
+COUNTS = {"cycles": 1_000_000, "instructions": 2_000_000, "branch-misses": 1_000}
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("mean,ci_low,ci_high,n", "{0},{1},{2},10"),
+        ("mean,lower,upper", "{0},{1},{2}"),
+        ("mean,95% CI low,95% CI high", "{0},{1},{2}"),
+        ("mean,lo,hi", "{0},{1},{2}"),
+        ("q1,median,q3,iqr", "{1},{0},{2},20"),
+        ("min,p25,median,p75,max,range", "{1},{1},{0},{2},{2},99"),
+        ("median,mad", "{0},17"),
+        ("total,share", "{0},0.5"),
+    ],
+)
+def test_quartiles_and_bounds_of_a_row_per_event_are_no_runs(read, head, row):
+    lines = [f"{e},{row.format(c, int(0.99 * c), int(1.01 * c))}" for e, c in COUNTS.items()]
+    found = read("\n".join([f"event,{head}", *lines]) + "\n")
+    assert totals(found) == COUNTS
+    assert found.table["run"].nunique() == 1
+
+
+def test_runs_that_are_called_low_and_high_stay_runs(read):
+    lines = [f"{e},{c},{2 * c + 1}" for e, c in COUNTS.items()]
+    found = read("\n".join(["event,low,high", *lines]) + "\n")
+    assert set(found.table["run"]) == {"low", "high"}
+
+
+def test_columns_of_a_row_per_event_that_sum_up_others_are_no_runs(read):
+    cores = [
+        [1_000_117, 1_100_211, 1_200_003, 1_300_009],
+        [2_000_117, 2_100_211, 2_200_003, 2_300_009],
+        [1117, 1211, 1003, 1009],
+    ]
+    lines = [
+        f"{e},{c[0]},{c[1]},{c[0] + c[1]},{c[2]},{c[3]},{c[2] + c[3]},{sum(c)}"
+        for e, c in zip(COUNTS, cores, strict=True)
+    ]
+    found = read("\n".join(["event,core0,core1,socket0,core2,core3,socket1,machine", *lines]) + "\n")
+    assert set(found.table["run"]) == {"core0", "core1", "core2", "core3"}
+    assert any("socket0" in n and "left out" in n for n in found.notes)
+
+
+@pytest.mark.parametrize("above", ["socket0", "total", "all", "machine", "sum"])
+@pytest.mark.parametrize("name", ["{}:{}", "{} {}"])
+def test_columns_of_a_place_that_sums_up_others_are_no_place(read, above, name):
+    heads = [name.format(p, e) for p in ("core0", "core1", above) for e in ("cycles", "instructions", "misses")]
+    rows = []
+    for t in (1, 2, 3, 4):
+        one, two = (
+            (1_000_000 + 17 * t * t, 1_500_000 - 19 * t, 300 + t),
+            (1_100_000 + 7 * t, 1_400_000 + 9 * t, 400 - t),
+        )
+        rows.append([*one, *two, *(a + b for a, b in zip(one, two, strict=True))])
+    found = read("\n".join([",".join(heads), *(",".join(map(str, r)) for r in rows)]) + "\n")
+    assert set(found.table["place"]) == {"core0", "core1"}
+    assert totals(found) == {
+        e: sum(r[i] + r[3 + i] for r in rows) for i, e in enumerate(("cycles", "instructions", "misses"))
+    }
+    assert any(above in n and "left out" in n for n in found.notes)
+
+
+def test_a_column_of_scaled_counts_beside_the_raw_ones_of_a_long_table_is_refused(read):
+    rows = "cycles,1000000,2000000,1000000,2000000\ninstructions,3000000,2000000,2000000,3000000\n"
+    with pytest.raises(FormatError, match="scaled"):
+        read("event,count,time_enabled_ns,time_running_ns,scaled\n" + rows)
+    assert totals(read("event,count,time_enabled_ns,time_running_ns,socket\n" + rows))["cycles"] == 1000000
+
+
+def test_rows_of_a_long_table_that_tell_the_time_are_no_events(read):
+    found = read("metric,value,unit\ncycles,1.5,G\ninstructions,2.5,G\nllc-misses,3.4,M\nruntime,0.5,s\n")
+    assert set(totals(found)) == {"cycles", "instructions", "llc-misses"}
+    assert any("runtime" in n for n in found.notes)
+    found = read("event,count\ncycles,1500000\ninstructions,2500000\nduration_time,500000\ntask-clock,500\n")
+    assert {"duration_time", "task-clock"} <= set(totals(found))  # perf's own
