@@ -27,10 +27,14 @@ _NEVER_COUNTED = re.compile(
     r"(?:size|größe|groesse|taille|tamaño|n|m|threads?|stride|seed|ranks|nodes|cores|cpus|procs|processes|unroll|order|dim|width|height|depth)$|"
     r"^(?:pid|tid|tgid|ppid|pgid|rank|seed|uid|gid|nid|(?:thread|process|core|cpu|gpu|queue|run)id|(?:\w+[ _-]+)+id|"
     r"exit|rc|errno|retval|(?:exit|return|ret)[ _-]?(?:code|status|value)|"
+    r"checksum|crc(?:\d\d)?|score|percentile|quantile|hour|minute|weekday|month|year|"
     r"row|(?:line|row|sample|record)(?:no| ?#)|line|rep|trial|repetition|iter|iteration|"
     r"(?:\w+[ _-])?(?:addr|address|ptr|pointer|(?:begin|start|end|stop)[ _-](?:cycles?|ticks?|tsc)))$",
     re.IGNORECASE,
 )
+# What rocprof writes of each kernel's launch beside its counters; known by the first two together.
+_OF_LAUNCHES = {"grd", "wgr", "lds", "scr", "vgpr", "arch_vgpr", "accum_vgpr", "sgpr", "wave_size", "sig", "obj",
+                "fbar", "queue-index"}  # fmt: skip
 # Names of a row's number, where it goes up by one from row to row.
 _NUMBER = re.compile(
     r"^(?:[ijk]|id|idx|index|seq(?:uence)?|step|nr|no|num|number|pos(?:ition)?|sample|snapshot|record|round)$",
@@ -109,7 +113,9 @@ def varying_parameters(grid: Grid, values: dict[int, np.ndarray]) -> list[int]:
 
 
 def _without_parameters(grid: Grid, values: dict[int, np.ndarray], report: Report) -> dict[int, np.ndarray]:
-    named = [i for i in values if _NEVER_COUNTED.match(grid.names[i]) and grid.names[i] not in report.asked.axes]
+    launches = _OF_LAUNCHES if {"grd", "wgr"} <= set(grid.names) else set()
+    named = [i for i in values if _NEVER_COUNTED.match(grid.names[i]) or grid.names[i] in launches]
+    named = [i for i in named if grid.names[i] not in report.asked.axes]
     if named:
         names = ", ".join(grid.names[i] for i in named)
         report.note(f"columns that name a parameter of their row and count nothing, left out: {names}")

@@ -144,7 +144,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Run the same program with valgrind --tool=cachegrind --cache-sim=yes --branch-sim=yes.",
     ),
     (
-        r"\A\s*(?:Successfully added: PAPI_|PAPI_\w+ : +)",
+        r"(?m)\A\s*(?:papi_command_line .*\n[\s\S]{0,600}^)?(?:Successfully added: PAPI_|PAPI_\w+ : +)",
         "the output of papi_command_line: one count of each event that it made itself",
         _STAT,
     ),
@@ -154,7 +154,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Give the file it was made from (cachegrind.out.PID).",
     ),
     (
-        r"(?m)\A(?:Attaching \d+ probes?\.*\n|\^C\n?|\s*\n)*@\w*(?:\[[^\n]*\])?: ?-?[\d\[(]",
+        r"(?m)\A(?:Attaching \d+ probes?\.*\n|\^C\n?|\s*\n)*@\w*(?:\[[^\n]*\])?: ?\n?-?[\d\[(]",
         "bpftrace's maps: one reading of each, and no intervals between",
         "Print them in intervals as CSV, a line each with the time (`interval:s:1 { printf(...) }`), or "
         + _STAT[0].lower()
@@ -321,7 +321,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Counts of one process become CSV by sed -E '1!{/^#/d;}; s/^# //; s#(^| )p/#\\1#g; s/^ +//; s/ +/,/g'.",
     ),
     (
-        r"(?m)\ACrayPat/X: |^Table \d+:  +Program HW Performance Counter Data",
+        r"(?m)\ACrayPat/X: |^Table \d+:  +(?:Program HW Performance Counter Data|Profile by )",
         "CrayPat's report: totals of a program and rates, no counts over intervals",
         _STAT,
     ),
@@ -334,6 +334,51 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         r"\A\d+ templated_functions",
         "TAU's profile: totals of functions, of one event in each file",
         "Let pprof or paraprof write CSV: a row for each function, a column for each event, exclusive.",
+    ),
+    (
+        r"(?m)^(?:NODE \d+;CONTEXT \d+;THREAD \d+|FUNCTION SUMMARY \(\w+\)):[ \t]*\n-+\n%Time[ \t]+Exclusive\b",
+        "pprof's text of a TAU profile: rounded times or counts of functions, of one metric",
+        "Let paraprof write CSV: a row for each function, a column for each event, exclusive.",
+    ),
+    (
+        r"(?m)^[ \t]*r[ \t]+b[ \t]+(?:w[ \t]+)?(?:swpd|avm|active)[ \t]+fre",
+        "vmstat's table: memory, rates and shares of the system, no counts of hardware events",
+        _STAT,
+    ),
+    (
+        r"\A(?:[ \t]*\d+ K total memory\n|Mach Virtual Memory Statistics)",
+        "vmstat's totals since the machine was started, no counts of hardware events",
+        _STAT,
+    ),
+    (
+        r"(?m)^[ \t]*Core[ \t]*\|[ \t]*IPC[ \t]*\|[ \t]*Instructions\b",
+        "pcm-core's table for people to read: counts rounded to thousands or millions",
+        "Let it write CSV (pcm-core -csv=FILE -e ...), or use its events with `perf stat -a -A -x, -I 1000 -e ...`.",
+    ),
+    (
+        r"(?m)\A#Paraver \(|\ADEFAULT_OPTIONS\n(?:.*\n){1,40}?EVENT_TYPE\n",
+        "a trace of Extrae (Paraver's .prv or .pcf): single events of threads, no counts over intervals",
+        "Let Paraver write histograms of the counters as CSV: a row for each burst, a column for each event.",
+    ),
+    (
+        r"(?m)\A=+\n +Trace Event Information\n=+\n",
+        "`perf c2c report`: samples of memory accesses by kind, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r"\A# PID, TID, IP, ADDR, ",
+        "`perf mem report -D`: single samples of memory accesses, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r'\A\s*\{\s*"results"\s*:\s*\[\s*\{\s*"title"|(?m:^\|[ \t]*(?:relative \|[ \t]*)?ns/\w+ \|[ \t]*\w+/s \|)',
+        "nanobench's results: medians and averages per operation, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r"\A# ?hostname;interval;timestamp;",
+        "sadf's table of sysstat: shares and rates of the system, no counts of hardware events",
+        _STAT,
     ),
     (
         r"(?m)\ABeginHeader\r?$",

@@ -27,6 +27,8 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b
 
 
 _UNKNOWN = "binary data. A perf.data file is not a dump: give what `perf stat` prints, or writes with -o."
+_DIGIT, _DIGIT_OF_EBCDIC = re.compile(rb"[0-9]"), re.compile(rb"[\xf0-\xf9]{3}")
+_EBCDIC = "EBCDIC, as mainframes write text. Convert it: iconv -f IBM037 -t UTF-8."
 # Files of counts that are no text, and how to get a table out of them.
 _BINARY = {
     b"PERFILE2": "a recording of perf (perf.data). Give what `perf stat` prints, or writes with -o.",
@@ -77,15 +79,30 @@ class Opened:
         if self.data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return "utf-16"
         if b"\x00" in self.data:
-            what = next((told for magic, told in _BINARY.items() if self.data.startswith(magic)), _UNKNOWN)
+            what = next((told for magic, told in _BINARY.items() if self.data.startswith(magic)), self._unmarked)
             raise FormatError(f"{self.name}: expected a text dump; found {what}")
         if self.data.isascii():
             return "utf-8-sig"
         try:
             self.data.decode("utf-8-sig")
         except UnicodeDecodeError:
+            if _DIGIT_OF_EBCDIC.search(self.data) and not _DIGIT.search(self.data):
+                raise FormatError(f"{self.name}: expected a text dump; found {_EBCDIC}") from None
             return "latin-1"
         return "utf-8-sig"
+
+    @property
+    def _unmarked(self) -> str:
+        """What data with zeros is, told by more than its first bytes."""
+        if self.data[257:262] == b"ustar":
+            return "a tar archive. Unpack it, and give the files in it."
+        if next((kind for kind, magic in _MAGIC.items() if self.data.startswith(magic)), ""):
+            return "compressed data within compressed data. Decompress it once."
+        begin = self.data[:200]
+        for zeros, order in ((begin[1::2], "LE"), (begin[::2], "BE")):
+            if len(begin) > 1 and not zeros.strip(b"\x00"):
+                return f"UTF-16 without its mark. Convert it: iconv -f UTF-16{order} -t UTF-8."
+        return _UNKNOWN
 
     def text(self) -> str:
         """Return the content as text.

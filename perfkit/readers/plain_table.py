@@ -51,8 +51,15 @@ from perfkit.readers.scales import (
     is_word_of_another,
     scaled,
     scaled_beside,
+    statistics_of,
 )
-from perfkit.readers.summary_rows import without_levels, without_named_summaries, without_summaries
+from perfkit.readers.summary_rows import (
+    named_sums,
+    without_levels,
+    without_levels_of_columns,
+    without_named_summaries,
+    without_summaries,
+)
 from perfkit.readers.units_row import with_second_header, without_units_row
 from perfkit.samples.clocks import (
     between,
@@ -232,9 +239,19 @@ def _dump_of(grid: Grid, report: Report, run: str) -> Dump:
     events = _column_of_events(grid)
     if events is not None:
         return _one_row_an_event(grid, events, report)
+    grid, place = without_levels_of_columns(grid, _of_levels(grid, keys), report)
+    keys = keys if place is None else {"place": place} | keys
     grid, keys = _of_joined_runs(without_summaries(grid, report), keys, report)
     grid, _ = in_time_order(grid, _series(grid, keys), report)
     return _wide(grid, keys, report, run)
+
+
+def _of_levels(grid: Grid, keys: dict[str, int]) -> list[int]:
+    """Return the columns of a wide table whose words may tell levels apart, as cores and sockets."""
+    place, runs = keys.get("place"), (keys.get("run"), *_further_runs(grid, keys))
+    words = [i for i, c in enumerate(grid.columns) if not is_number(c) and i not in (place, *runs)]
+    words = [i for i in words if not is_name_of_clock(grid.names[i]) and not _holds_numbers(grid, i)]
+    return words if place is None else [place, *words]
 
 
 def _note_lone_decimals(counts: pd.DataFrame, report: Report) -> None:
@@ -323,6 +340,11 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     pair = {"time", "work"} <= keys.keys()
     clocks = [] if pair or "at" in keys else _clocks_of_rows(grid, keys, others)
     left = [grid.names[i] for i in others if i not in (*clocks, enabled)]
+    if twice := [n for n in left if "running" in keys and re.fullmatch(_SCALED, n, re.IGNORECASE)]:
+        raise FormatError(
+            f"{report.file}: columns {grid.names[keys['count']]} and {twice[0]} are two counts of one event, as "
+            "counted and scaled up to the whole time. Keep the scaled one (perf's are scaled), and call it count"
+        )
     if left:
         report.note(f"columns that say nothing of counts, left out: {', '.join(left)}")
     wanted = [keys[k] for k in ("interval", "at", "seconds", "count", "time", "work", "running") if k in keys]
@@ -365,7 +387,8 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         ratio = ratio | _rates_by_unit(grid, unit)
     if ratio.any():
         _note_ratios(table["event"][ratio], report)
-    kept = ~nameless & ~ratio
+    timed = _tells_time(table["event"], report)
+    kept = ~nameless & ~ratio & ~timed
     table = table[kept].reset_index(drop=True)
     if "running" in table:
         of = numbers(grid, [enabled], report).get(enabled) if enabled is not None else None
@@ -462,6 +485,17 @@ def _rates_by_unit(grid: Grid, unit: int) -> np.ndarray:
     return np.array([rates[u] for u in units], dtype=bool)
 
 
+def _tells_time(events: pd.Series, report: Report) -> np.ndarray:
+    """Tell which rows of a long table hold times under a name such as ``runtime``, beside rows of cycles."""
+    names = [str(n) for n in events.unique()]
+    cycles = any(normalise(n) in TIME_EVENTS[:-1] for n in names)
+    timed = [n for n in names if cycles and n not in report.asked.axes and is_name_of_clock(n)]
+    timed = [n for n in timed if normalise(n) not in (*_TIMES_OF_PERF, *TIME_EVENTS[:-1])]
+    if timed:
+        report.note(f"rows that tell the time, no events: {', '.join(timed)}")
+    return events.isin(timed).to_numpy()
+
+
 def _note_ratios(events: pd.Series, report: Report) -> None:
     report.note(f"{counted(len(events), 'rows')} of rates and quotients, left out: {', '.join(events.unique()[:8])}")
 
@@ -496,6 +530,8 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     ]
     runs = [i for i in values if i not in spreads]
     runs = [i for i in runs if _one_of_several(i, runs, grid) or not _of_other_runs(i, runs, values)]
+    sums = named_sums({grid.names[i]: values[i] for i in runs})
+    runs = [i for i in runs if grid.names[i] not in sums]
     unit = next((i for i in rest if i not in values and grid.names[i].lower() in ("unit", "units")), None)
     left = [i for i in rest if i not in runs and i != unit and not ("running" in counting and i in counting.values())]
     if left:
@@ -564,7 +600,8 @@ def _holds_numbers(grid: Grid, i: int) -> bool:
 
 def _statistics(grid: Grid, columns: list[int], report: Report) -> list[int]:
     """Return the columns that sum up or compare runs; where there are no others, one of them is kept as the counts."""
-    found = [i for i in columns if is_statistic(grid.names[i])]
+    statistics = statistics_of(grid.names[i] for i in columns)
+    found = [i for i in columns if grid.names[i] in statistics]
     others = [
         i for i in columns if i not in found and not is_spread_alone(grid.names[i]) and not is_ratio(grid.names[i])
     ]

@@ -14,8 +14,9 @@ from perfkit.readers.identical import identical_runs
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
 from perfkit.readers.report import Asked, Dump, Lines, Report, account_table
-from perfkit.readers.running_totals import AT_PLACE, ENDS, is_axis
+from perfkit.readers.running_totals import AT_PLACE, ENDS, OF_ALL_PLACES, is_axis
 from perfkit.readers.scales import is_gauge, is_ratio
+from perfkit.readers.summary_rows import places_above
 from perfkit.samples.divided import find_divided, is_rate, restore
 from perfkit.samples.events import printable
 from perfkit.samples.table import Kind, Samples, complete_runs, complete_table, no_problems
@@ -165,26 +166,35 @@ def _possible(dump: Dump, report: Report) -> Dump:
 
 
 def _placed(dump: Dump, report: Report) -> Dump:
-    """Return a dump whose events stand at the places that all of their names begin or end with (``CPU0:cycles``)."""
+    """Return a dump whose events stand at the places that all of their names begin or end with (``CPU0:cycles``).
+
+    A place that holds what others do (``socket0:cycles``, ``total:cycles``) is left out.
+    """
     names = [str(e) for e in pd.unique(dump.counts["event"])]
     found = {n: m for n in names if (m := AT_PLACE.match(n)) is not None}
+    every = {n: m for n in names if n not in found and (m := OF_ALL_PLACES.match(n)) is not None} if found else {}
+    matches = found | every
     if (
-        len(found) < len(names)
+        len(matches) < len(names)
         or report.asked.axes & set(names)
         or (dump.counts.get("place", pd.Series("")) != "").any()
     ):
         return dump
-    place = {n: m["before"] or m["behind"] for n, m in found.items()}
-    event = {n: m["event"] or m["of"] for n, m in found.items()}
-    report.note(
-        f"the names of events begin or end with their place, taken as such: {', '.join(dict.fromkeys(place.values()))}"
-    )
+    place = {n: m["before"] or m["behind"] for n, m in matches.items()}
+    event = {n: m["event"] or m["of"] for n, m in matches.items()}
+    named = dump.counts["event"].astype(object)
+    counts = dump.counts.assign(event=named.map(event), place=named.map(place))
+    above = places_above(counts)
+    if not {place[n] for n in every} <= {*above}:
+        return dump  # what is called the whole of the places is not: nobody can tell what it is
+    left = [p for p in dict.fromkeys(place.values()) if p not in above]
+    report.note(f"the names of events begin or end with their place, taken as such: {', '.join(left)}")
+    if above:
+        report.note(f"columns of places that sum up others, left out: {', '.join(above)}")
     none = [e for e in dict.fromkeys(event.values()) if is_ratio(e) or is_rate(e) or is_gauge(e)]
     if none:
         report.note(f"rates, quotients and readings of a moment at places, no counts, left out: {', '.join(none)}")
-    named = dump.counts["event"].astype(object)
-    counts = dump.counts.assign(event=named.map(event), place=named.map(place))
-    return replace(dump, counts=counts[~counts["event"].isin(none)].reset_index(drop=True))
+    return replace(dump, counts=counts[~counts["event"].isin(none) & counts["place"].isin(left)].reset_index(drop=True))
 
 
 def _clean(dump: Dump) -> Dump:

@@ -22,6 +22,12 @@ AT_PLACE = re.compile(
     rf"(?P<of>[^\W\d].*?)[ _]?[:/.|@_ \[(](?P<behind>{_PART})[\])]?$",
     re.IGNORECASE,
 )
+_WHOLE = r"(?:total|all|sum|machine|system)"
+OF_ALL_PLACES = re.compile(
+    rf"(?P<before>{_WHOLE})[ _]?[:/.|_ ][ _]?(?P<event>[^\W\d].*)$|"
+    rf"(?P<of>[^\W\d].*?)[ _]?[:/.|@_ \[(](?P<behind>{_WHOLE})[\])]?$",
+    re.IGNORECASE,
+)
 _TURN, _HALF = 2.0**32, 2.0**31  # where counters of 32 bits begin anew
 # What a monitor writes beside its counters: readings of a moment, which fall as often as they rise.
 _GAUGE = re.compile(

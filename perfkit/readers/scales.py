@@ -44,7 +44,7 @@ _SPREAD = re.compile(
     re.IGNORECASE,
 )
 _DERIVED = (
-    r"(?:cum(?:ulated|ulative|sum)?|prev(?:ious)?|lag\d*|[se]?ma\d*|norm(?:ali[sz]ed)?|"
+    r"(?:cum(?:ulated|ulative|sum)?|acc(?:um(?:ulated)?)?|prev(?:ious)?|lag\d*|[se]?ma\d*|norm(?:ali[sz]ed)?|"
     r"(?:moving|rolling)(?:[ _.-]?(?:avg|average|mean))?)"
 )
 # Bounds of a column, another run's word for it, and what was made of it, beside it.
@@ -60,6 +60,7 @@ _INCLUSIVE = re.compile(
     r"^(?:(?P<of>.+?)(?P<behind>[ _.\-(\[]+)inc(?:l(?:usive)?)?(?P<end>[)\]]*)|inc(?:l(?:usive)?)?[ _.](?P<rest>.+))$",
     re.IGNORECASE,
 )
+_INCLUSIVE_SIGN = re.compile(r"^(?P<of>.+?)[ ]?\(I\)$")  # HPCToolkit's, beside (E)
 _MEAN = r"(?:avg|average|mean|median|min(?:imum)?|max(?:imum)?|std(?:[ _.-]?dev(?:iation)?)?|stdev)"
 # Beside the column that it is of: "avg cycles", "mean(cycles)", "cycles avg".
 _MEAN_OF = re.compile(
@@ -81,19 +82,36 @@ _RATIOS = re.compile(
 _STATISTIC = re.compile(
     r"^(?:speed[ _-]?ups?|gains?|improvements?|changes?|deltas?|diff(?:erence)?s?|ratios?|factors?|relative|"
     r"min(?:imum)?|max(?:imum)?|means?|avg|averages?|medians?|(?:grand[ _-]?)?totals?|sums?|overall|range|"
+    r"iqr|mad|shares?|"
     r"geo[ _-]?mean|gmean|p\d\d|q[123]|n|(?:n[ _-]?)?(?:runs|samples|reps|iters|iterations)|repeats?|repetitions?)$",
     re.IGNORECASE,
 )
+# Bounds of each event's mean or median, in a column beside those.
+_BOUND = re.compile(
+    r"^(?:(?:9\d ?%? ?)?ci(?:[ _.-]?9\d)?[ _.-]?(?:lo|low|lower|hi|high|upper)?|lo|low|lower|hi|high|upper|p\d\d)"
+    r"(?:[ _.-]?bound)?$",
+    re.IGNORECASE,
+)
+_EXTREMES = ("min", "max", "minimum", "maximum", "median")  # one of them is the counts where nothing else is
+_MIDDLE = re.compile(r"^(?:means?|avg|averages?|medians?)$", re.IGNORECASE)
 # Readings of a moment that monitors write beside counts. Some words of other languages (temps, tempo) are temperatures,
 # rates or, beside a unit, the time: they count nothing either way.
 _GAUGE = re.compile(
-    r"^(?:(?:cpu|gpu|pkg|package|core|dram|mem(?:ory)?|socket|board|avg|mean|max|cur(?:rent)?|read|write|total)"
+    r"^(?:(?:cpu|gpu|pkg|package|core|dram|mem(?:ory)?|socket|board|avg|mean|max|peak|cur(?:rent)?|read|write|total)"
     r"[ _.-]?\d*[ _.-]?)*"
-    r"(?:temp(?:erature)?|power|watts?|volt(?:age|s)?|util(?:i[sz]ation)?|usage|rss|vsz|bandwidth|bw|throughput|fan|"
+    r"(?:temp(?:erature)?|power|watts?|volt(?:age|s)?|util(?:i[sz]ation)?|usage|rss|vsz|heap|bandwidth|bw|throughput|fan|"
     r"load[ _.-]?(?:av(?:g|erage)|1|5|15)|fan[ _.-]?speed|"
     r"temp[eé]ratur[ea]?|leistung|spannung|auslastung|puissance|tension|temperatura|potencia|temps|tempo|tijd|zaman|s[üu]re|час|"
     r"(?<=mem[ _.-])(?:used|free|available)|(?<=memory[ _.-])(?:used|free|available))"
-    r"[ _.-]*[(\[]?(?:°?c|celsius|m?w|watts?|m?v|rpm|pct|percent|%|[kmgt]i?b(?:ytes)?(?:/s|ps|[ _]s)?)?[)\]]?$",
+    r"[ _.-]*[(\[]?(?:°?c|celsius|m?w|watts?|m?v|rpm|pct|percent|%|[kmgt]i?b(?:ytes)?(?:/s|ps|s|[ _]s)?)?[)\]]?$|"
+    r"^(?:run[ _.-]?)?queue[ _.-]?(?:len(?:gth)?|depth|size)$|^in[ _.-]?flight$",
+    re.IGNORECASE,
+)
+# Latencies are means or percentiles of many, whatever their unit.
+_OF_MANY = r"(?:avg|average|mean|median|min|max|tail|p\d\d\d?)"
+_UNIT_OF_TIME = r"[ _.-]*[\[(]?(?:cycles|cyc|clk|ns|us|µs|ms|s)[\])]?"
+_LATENCY = re.compile(
+    rf"^(?:{_OF_MANY}[ _.-]+lat(?:ency)?|lat(?:ency)?[ _.-]+{_OF_MANY})(?:{_UNIT_OF_TIME})?$|^p\d\d\d?{_UNIT_OF_TIME}$",
     re.IGNORECASE,
 )
 
@@ -158,25 +176,31 @@ def is_word_of_another(name: str, names: set[str]) -> bool:
     of_model = (model["of"] or model["before"]) if model else ""
     if of_model in names and normalise(of_model) in (*TIME_EVENTS, *WORK_EVENTS):
         return True
-    if (inclusive := _INCLUSIVE.match(name)) and not names.isdisjoint(_exclusive(inclusive)):
+    if (inclusive := _INCLUSIVE.match(name)) and not {n.lower() for n in names}.isdisjoint(_exclusive(inclusive)):
+        return True
+    if (sign := _INCLUSIVE_SIGN.match(name)) and not names.isdisjoint({f"{sign['of']} (E)", f"{sign['of']}(E)"}):
         return True
     bound, end = _BOUND_OF.match(name) or _DERIVED_OF.match(name), _END_OF.match(name)
     of_axis = end is not None and end["of"] in names and normalise(end["of"]) in (*TIME_EVENTS, *WORK_EVENTS)
-    return of_axis or (bound is not None and bound["of"] in names)
+    return of_axis or (bound is not None and _plain(bound["of"]) in {_plain(n) for n in names if n != name})
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[ _.-]", "-", name.lower())
 
 
 def _exclusive(inclusive: re.Match[str]) -> list[str]:
-    """Return how the exclusive counts beside a column of inclusive ones may be called."""
-    of, rest = inclusive["of"], inclusive["rest"]
-    if rest:
-        return [rest, *(f"{word}_{rest}" for word in ("Excl", "excl", "Exc", "exc", "exclusive", "Exclusive"))]
-    return [of, *(f"{of}{inclusive['behind']}{word}{inclusive['end']}" for word in ("exc", "excl", "exclusive"))]
+    """Return how the exclusive counts beside a column of inclusive ones may be called, in small letters."""
+    of, behind, end, rest = (inclusive[part] for part in ("of", "behind", "end", "rest"))
+    words = ("exc", "excl", "exclusive")
+    names = [rest, *(f"{word}_{rest}" for word in words)] if rest else [of, *(f"{of}{behind}{w}{end}" for w in words)]
+    return [name.lower() for name in names]
 
 
 def is_spread_alone(name: str) -> bool:
     """Whether a column that is named for no other is a spread or an error (``std``, ``+-``)."""
     match = _SPREAD.match(f"x_{name}")
-    return match is not None and match["of"] == "x" and name.lower() not in ("min", "max", "minimum", "maximum")
+    return match is not None and match["of"] == "x" and name.lower() not in _EXTREMES
 
 
 def is_statistic(name: str) -> bool:
@@ -184,9 +208,16 @@ def is_statistic(name: str) -> bool:
     return _STATISTIC.match(name.strip()) is not None
 
 
+def statistics_of(names: Iterable[str]) -> set[str]:
+    """Return which names of columns are those of statistics: beside a mean or a median also ``low`` and ``ci_high``."""
+    names = [*names]
+    beside = any(_MIDDLE.match(n.strip()) for n in names)
+    return {n for n in names if is_statistic(n) or (beside and _BOUND.match(n.strip()))}
+
+
 def is_gauge(name: str) -> bool:
     """Whether a column holds readings of a moment (``temp``, ``power_w``, ``bandwidth``) by its name, and no counts."""
-    return _GAUGE.match(name.strip()) is not None
+    return _GAUGE.match(name.strip()) is not None or _LATENCY.match(name.strip()) is not None
 
 
 def is_ratio(event: str) -> bool:

@@ -1,14 +1,17 @@
 """Rows of a table that sum up its other rows (Total, mean, geomean): no intervals of their own."""
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import pandas as pd
 
-from perfkit.readers.grid import Grid, as_float, as_text, is_number
+from perfkit.readers.grid import Grid, as_float, as_text, is_number, numbers
 from perfkit.readers.report import Report
+from perfkit.readers.scales import is_ratio
 from perfkit.samples.clocks import is_name_of_clock
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 # Names that nothing else has, and names that a function or a run may have too.
 _CERTAIN = re.compile(
@@ -27,8 +30,17 @@ _BESIDE = re.compile(
     r"min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*",
     re.IGNORECASE,
 )
-_FEWEST, _MOST = 3, 10_000
-_NEAR = 1e-9
+# Levels by name, their numbers written as 0 (-0 is the number -1, which some tools give to the sum of all).
+_PACKAGE = re.compile(
+    r"\W*(?:skt|sockets?|s|packages?|pkg|nodes?|numa(?:[ _-]?nodes?)?|n|dies?|d)[ _-]?0\W*", re.IGNORECASE
+)
+_WHOLE = re.compile(
+    r"\s*(?:\*|-0)\s*|\W*(?:systems?|machines?|hosts?|servers?|whole|sum|totals?|overall|"
+    r"all(?:[ _-](?:cpus|cores|threads))?)[ _-]?0?\W*",
+    re.IGNORECASE,
+)
+_FEWEST, _MOST, _MOST_OF_LEVELS, _MOST_WORDS = 3, 10_000, 1_000_000, 1000
+_NEAR, _EXACT, _NEARLY = 1e-9, 1e-12, 0.01  # means, sums of whole numbers, what was measured twice
 _LARGE = 1e4  # means of counts that are right to the last digit by no accident
 
 
@@ -99,40 +111,157 @@ def without_levels(grid: Grid, columns: list[int], event: int, count: int, repor
     The second value is the column that tells levels and places apart, if it does: what is left adds up to the whole.
 
     Levels are the words of one of the columns, without their numbers, or rows without a word beside those with one.
-    Of two that hold the same of every event the one with more rows is kept, and a word goes that holds as much as all
-    others. Two events at least tell, with counts that are the same by no accident.
+    Of two that hold the same of every event that both count the one with more rows is kept, and a word goes that holds
+    as much as all others. Two events at least tell, with counts that are the same by no accident. Events that only the
+    level above counts stay.
     """
-    if not _FEWEST <= grid.n_rows <= _MOST or not is_number(grid.columns[count]):
+    if not _FEWEST <= grid.n_rows <= _MOST_OF_LEVELS or not is_number(grid.columns[count]):
         return grid, None
-    counts = pd.DataFrame({"event": as_text(grid.columns[event]), "count": as_float(grid.columns[count])})
+    events = np.array([name or "" for name in as_text(grid.columns[event])], dtype=object)
+    counts = pd.DataFrame({"event": events, "count": as_float(grid.columns[count])})
+
+    def held_by(levels: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
+        by = counts.groupby([levels, "event"], sort=False)["count"]
+        return by.sum(min_count=1).unstack("event"), by.size().unstack("event")
+
+    def rows_of(levels: np.ndarray, above: dict[str, list[Hashable]]) -> np.ndarray:
+        return np.any([(levels == level) & np.isin(events, names) for level, names in above.items()], axis=0)
+
+    return _without_sums(grid, columns, held_by, rows_of, report)
+
+
+def without_levels_of_columns(grid: Grid, columns: list[int], report: Report) -> tuple[Grid, int | None]:
+    """Return a wide table without the rows of levels that hold as much as those of another, as `without_levels` does.
+
+    Where cycles and instructions are counted these tell, else every column that may count.
+    """
+    if not _FEWEST <= grid.n_rows <= _MOST_OF_LEVELS or not columns:
+        return grid, None
+    counting = [i for i, n in enumerate(grid.names) if i not in columns and not _orders(n) and not is_ratio(n)]
+    axes = [i for i in counting if normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
+    aside = Report(report.file, collect=True)  # what it has to say of these columns is said when they are read
+    values = numbers(grid, axes if len(axes) > 1 else counting, aside)
+    columns = [i for i in columns if _comes_again(as_text(grid.columns[i]), grid.parts)]
+    if len(values) < 2 or not columns:
+        return grid, None
+    counts = pd.DataFrame(values)
+
+    def held_by(levels: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
+        by = counts.groupby(levels, sort=False)
+        return by.sum(min_count=1), by.count()
+
+    def rows_of(levels: np.ndarray, above: dict[str, list[Hashable]]) -> np.ndarray:
+        drop = np.isin(levels, list(above))
+        others = numbers(grid, [i for i in counting if i not in counts], aside).items()
+        if only := [grid.names[i] for i, v in others if np.isnan(v[~drop]).all() and np.nansum(v[drop]) > 0]:
+            report.note(f"counted by rows alone that sum up the others, left out with them: {', '.join(only)}")
+        return drop
+
+    return _without_sums(grid, columns, held_by, rows_of, report)
+
+
+def _without_sums(
+    grid: Grid,
+    columns: list[int],
+    held_by: Callable[[np.ndarray], tuple[pd.DataFrame, pd.DataFrame]],
+    rows_of: Callable[[np.ndarray, dict[str, list[Hashable]]], np.ndarray],
+    report: Report,
+) -> tuple[Grid, int | None]:
+    """Leave out the levels above others that one of the columns tells; see `without_levels`.
+
+    ``held_by`` returns what each level holds of each event and in how many rows, ``rows_of`` the rows that hold the
+    counts of some levels and events.
+    """
+    near = ""
     for i in columns:
-        words = pd.Series([word or "" for word in as_text(grid.columns[i])])
-        for levels in (words.str.replace(r"\d+", "0", regex=True), words):
-            by = counts.groupby([levels.to_numpy(), "event"])["count"]
-            held, rows = by.sum().unstack("event"), by.size().unstack("event")
-            if (held.max() > _LARGE / 10).sum() < 2 or held.isna().any(axis=None):
-                continue
-            sums = _levels_above(held, rows)
-            if sums:
-                drop = set(np.flatnonzero(levels.isin(sums)).tolist())
-                return _left_out(grid, drop, words.tolist(), report), i if words.nunique() > len(sums) + 1 else None
+        words = np.array([word or "" for word in as_text(grid.columns[i])], dtype=object)
+        codes, known = pd.factorize(words)
+        if not 1 < len(known) <= _MOST_WORDS:
+            continue
+        shapes = np.array([re.sub(r"\d+", "0", word) for word in known], dtype=object)[codes]
+        for levels in (shapes, words):
+            held, rows = held_by(levels)
+            above = (_levels_above(held, rows) if levels is shapes else {}) or _all_others(held)
+            if above:
+                drop = set(np.flatnonzero(rows_of(levels, above)).tolist())
+                left = len(set(words) - set(words[sorted(drop)]))
+                return _left_out(grid, drop, words.tolist(), report), i if left > 1 else None
+            near = near or (_nearly_above(held) if levels is shapes else "")
+    if near:
+        report.note(f"caution: {near}; if they sum them up, leave them out: else all is counted twice")
     return grid, None
 
 
-def _levels_above(held: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
-    """Return the levels (rows) whose counts of every event (columns) are those of one with more rows, or of all."""
+def places_above(counts: pd.DataFrame) -> list[str]:
+    """Return the places of a table of counts (place, event, count) that hold as much as others, as `without_levels`."""
+    places = counts["place"].to_numpy(dtype=object)
+    shapes = np.array([re.sub(r"\d+", "0", place) for place in places], dtype=object)
+    for levels in (shapes, places):
+        by = counts.groupby([levels, counts["event"].to_numpy(dtype=object)], sort=False)["count"]
+        held, rows = by.sum(min_count=1).unstack(), by.size().unstack()
+        above = (_levels_above(held, rows) if levels is shapes else {}) or _all_others(held)
+        if above:
+            return [str(place) for place in dict.fromkeys(places[np.isin(levels, list(above))])]
+    return []
 
-    def same(one: pd.Series, two: pd.Series) -> bool:
-        return bool(((one - two).abs() <= _NEAR * two.abs()).all())
 
-    found = [
-        level
-        for level in held.index
-        if any(same(held.loc[level], held.loc[o]) and (rows.loc[level] < rows.loc[o]).all() for o in held.index)
-    ]
-    if found or len(held) < _FEWEST:
-        return found
-    return [level for level in held.index if same(2 * held.loc[level], held.sum())]
+def named_sums(values: dict[str, np.ndarray]) -> list[str]:
+    """Return the columns (of a row per event) that hold as much as others and are called so (``socket0``)."""
+    counts = [(name, event, value) for name, column in values.items() for event, value in enumerate(column)]
+    above = places_above(pd.DataFrame(counts, columns=["place", "event", "count"])) if len(values) >= _FEWEST else []
+    return [name for name in above if _rank(re.sub(r"\d+", "0", name))]
+
+
+def _levels_above(held: pd.DataFrame, rows: pd.DataFrame) -> dict[str, list[Hashable]]:
+    """Return the levels (rows) that hold of every event (columns) what one with more rows does, with the events."""
+    out = {}
+    for level in held.index:
+        for below in held.index:
+            both = held.columns[held.loc[level].notna() & held.loc[below].notna()]
+            fewer = (rows.loc[level, both] < rows.loc[below, both]).all() or (
+                _rank(level) > _rank(below) and (rows.loc[level, both] == rows.loc[below, both]).all()
+            )
+            if fewer and _same(held.loc[level, both], held.loc[below, both], _EXACT):
+                out[level] = list(both)
+    return out
+
+
+def _all_others(held: pd.DataFrame) -> dict[str, list[Hashable]]:
+    """Return the level that holds of every event what all others do together, with the events."""
+    if len(held) < _FEWEST or held.isna().any(axis=None):
+        return {}
+    return {v: list(held.columns) for v in held.index if _same(2 * held.loc[v], held.sum(), _EXACT)}
+
+
+def _same(one: pd.Series, two: pd.Series, within: float) -> bool:
+    """Whether two levels hold as much of every event, by no accident: of two events at least they hold thousands."""
+    return bool((two > _LARGE / 10).sum() >= 2 and ((one - two).abs() <= within * two.abs()).all())
+
+
+def _nearly_above(held: pd.DataFrame) -> str:
+    """Say which level of a name that sums up others holds nearly as much as one of those; "" where none does."""
+    for level in held.index:
+        for below in held.index:
+            both = held.columns[held.loc[level].notna() & held.loc[below].notna()]
+            if _rank(level) > _rank(below) and _same(held.loc[level, both], held.loc[below, both], _NEARLY):
+                return f"rows called {level} hold what those called {below or 'nothing'} do within {_NEARLY:.0%}"
+    return ""
+
+
+def _comes_again(words: list[str | None], parts: Sequence[int]) -> bool:
+    """Whether a word stands in several rows of one of the files put one after another, or is a level by its name.
+
+    A row for each word is an interval of each, or a run, of which `without_summaries` knows the sums.
+    """
+    if any(_rank(re.sub(r"\d+", "0", word)) for word in {*filter(None, words)}):
+        return True
+    within = [words[a:b] for a, b in itertools.pairwise([0, *parts, len(words)])]
+    return any(len(set(some)) < len(some) for some in within)
+
+
+def _rank(level: str) -> int:
+    """Return how much a level holds by its name: 0 for cores and all others, 1 for sockets, 2 for the whole machine."""
+    return 2 if _WHOLE.fullmatch(level) else 1 if _PACKAGE.fullmatch(level) else 0
 
 
 def _left_out(grid: Grid, drop: set[int], labels: Sequence[str | None], report: Report) -> Grid:

@@ -86,8 +86,8 @@ def with_second_header(grid: Grid, report: Report) -> Grid:
 
 def _retyped(column: Column) -> Column:
     """Return a column of text as numbers where all of its cells are plain ones."""
-    if isinstance(column, np.ndarray) or is_number(column):
-        return column
+    if isinstance(column, np.ndarray) or is_number(column) or not pa.types.is_string(column.type):
+        return column  # a date is none
     try:
         return pc.cast(column, pa.float64())
     except pa.ArrowInvalid:

@@ -32,7 +32,7 @@ _AS_DIGITS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _WITH_UNIT = r"temps|tempo|tijd|tid|zaman|s[üu]re|час"  # temperatures, a rate, a thread or an hour otherwise
 _NAME = re.compile(
     rf"^(?:(?:(?P<word>{_WORDS})|(?:{_WITH_UNIT})(?=.*\W)|wall(?=[\W_]))"
-    rf"(?:[ _.,\-]*[\[(（]?(?:{_TEN})?(?P<unit>{_UNIT})[\])）]?)?|"
+    rf"(?:[ _.,\-]*[\[(（]?(?:{_TEN})?(?P<unit>{_UNIT})[\])）]?)?(?:[ _.-]total)?|"
     rf"(?P<only>{_UNIT}))$",
     re.IGNORECASE,
 )

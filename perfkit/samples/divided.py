@@ -30,7 +30,8 @@ _PER = re.compile(
     r"[a-z]/(?:op|iter|iteration|call|item|elem|element|byte)[)\]]?$|^(?:b/f|f/b)$|[ _.-]intensity$|^ed2?p$|"
     # What is divided sounds like an event: a unit of counters (cpu/cycles, offcore/loads) is no dividend.
     rf"(?:miss(?:es)?|stalls?|hits?|uops?|branches|inst(?:ructions|s)?|loads|stores|accesses|fills|faults|walks|cycles)"
-    rf"[)\]]?\s*/\s*{_MANY}(?:{_UNIT_OF_WORK})[)\]]?$",
+    rf"[)\]]?\s*/\s*{_MANY}(?:{_UNIT_OF_WORK})[)\]]?$|"
+    r"(?:miss(?:es)?|stalls?|hits?|faults|walks)\s*/\s*(?:1?k|1[,.]?000)$",
     re.IGNORECASE,
 )
 # Shares, rates per second and frequencies. "rate" and the like stand at the end: br_rate is one, rate_matched is none.

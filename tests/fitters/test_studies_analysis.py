@@ -525,3 +525,11 @@ def test_a_table_is_a_frame_or_what_gives_one():
     for other in (3, "t.csv", [1.0]):
         with pytest.raises(DataError, match="expected a DataFrame or an object with to_frame"):
             as_frame(other)
+
+
+def test_the_first_picture_is_of_the_first_method_that_has_something_to_show():
+    table = planted()
+    asked = {"tree": {"features": ["N"]}, "forest": {"features": ["N"], "trees": 2}}
+    for bins, first in (([15, 30], "tree"), ([1e9], "categories")):
+        found = pk.Analysis(categories={"target": "t", "method": "bins", "bins": bins}, **asked).run(table)
+        assert found.plot().get_title() == getattr(found, first).plot().get_title()

@@ -1,7 +1,10 @@
 """Dialects that stand close to one another: each is read for what it is, and its neighbours as they always were."""
 
+import gzip
+import io
 import json
 import re
+import tarfile
 
 import numpy as np
 import pytest
@@ -1346,3 +1349,292 @@ def test_times_of_counting_in_a_long_table(read, names):
     samples = read(f"event,count,{names}\n{rows}")
     assert totals(samples) == {"cycles": 1_000_000, "instructions": 2_000_000, "cache-misses": 1000}
     assert shares(samples) == {"cycles": 0.5, "instructions": 1.0, "cache-misses": 0.25}
+
+
+# ------------------------------------------------------------------ rows of a wide table that sum up others
+
+
+COUNTED = ("cycles", "instructions", "cache-misses")
+CORES = [(1_000_000, 1_500_000, 5_000), (1_001_137, 1_500_977, 5_032), (1_002_548, 1_502_108, 5_126), (1, 0, 0)]
+
+
+def of_levels(*rows, column="cpu", times=(1, 2, 3)):
+    """Return a wide table: in each interval a row of each label and the numbers of the cores that it sums up."""
+    lines = [f"time_s,{column},{','.join(COUNTED)}"]
+    for t in times:
+        for label, cores in rows:
+            lines.append(
+                f"{t}.0,{label},{','.join(str(sum(CORES[c][e] + t * (c + e) for c in cores)) for e in range(3))}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def of_cores(times=3):
+    """Return what `of_levels` counts of all cores, each once."""
+    return {
+        e: sum(CORES[c][i] + t * (c + i) for c in range(4) for t in range(1, times + 1)) for i, e in enumerate(COUNTED)
+    }
+
+
+SINGLE = [(f"core{c}", [c]) for c in range(4)]
+SOCKETS = [("socket0", [0, 1]), ("socket1", [2, 3])]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [*SINGLE, *SOCKETS],
+        [*SOCKETS, *SINGLE],
+        [*SINGLE, *SOCKETS, ("machine", [0, 1, 2, 3])],
+        [("system", [0, 1, 2, 3]), *SOCKETS, *SINGLE],
+        [*SINGLE, ("all", [0, 1, 2, 3])],
+        [*SINGLE, ("*", [0, 1, 2, 3])],
+        [*((f"S{c[1][0] // 2}-C{c[1][0]}", c[1]) for c in SINGLE), ("S0", [0, 1]), ("S1", [2, 3])],
+        [*((f"C{c[1][0]}", c[1]) for c in SINGLE), ("S0", [0, 1]), ("S1", [2, 3])],
+    ],
+)
+@pytest.mark.parametrize("column", ["cpu", "place", "scope"])
+def test_rows_of_a_wide_table_that_sum_up_others_are_no_places(read, rows, column):
+    found = read(of_levels(*rows, column=column))
+    assert totals(found) == of_cores()
+    assert found.table["place"].nunique() == 4
+    assert found.n_intervals == 12
+    of_others = len(rows) - 4
+    assert any(f"{3 * of_others} rows with sums of the others, left out" in n for n in found.notes)
+    assert found.accounting["left_out"].sum() == 3 * of_others
+
+
+def test_the_sum_of_all_cores_has_a_number_below_zero(read):
+    found = read(of_levels(*((c[0][4:], c[1]) for c in SINGLE), ("-1", [0, 1, 2, 3])))
+    assert totals(found) == of_cores()
+    assert set(found.table["place"]) == {"0", "1", "2", "3"}
+
+
+def test_one_interval_of_cores_and_sockets_is_read_once(read):
+    assert totals(read(of_levels(*SINGLE, *SOCKETS, times=(1,)))) == of_cores(1)
+
+
+@pytest.mark.parametrize("word", ["", "all", "-1", "total", "sum"])
+def test_rows_of_sockets_among_those_of_their_cores_are_no_places(read, word):
+    lines = ["time_s,socket,core,cycles,instructions"]
+    for t in (1, 2, 3):
+        for s in (0, 1):
+            counts = [(10_000 * t + 117 * c + s, 17_000 * t + 31 * c + s) for c in (0, 1)]
+            lines += [f"{t}.0,{s},{c},{counts[c][0]},{counts[c][1]}" for c in (0, 1)]
+            lines.append(f"{t}.0,{s},{word},{sum(c[0] for c in counts)},{sum(c[1] for c in counts)}")
+    found = read("\n".join(lines) + "\n")
+    assert totals(found) == {"cycles": 4 * 60_000 + 6 * 117 + 6, "instructions": 4 * 102_000 + 6 * 31 + 6}
+    assert found.table["place"].nunique() == 4
+
+
+def test_rates_and_steady_columns_beside_the_counts_do_not_hide_sums(read):
+    lines = of_levels(*SINGLE, *SOCKETS).splitlines()
+    told = [lines[0] + ",IPC,MHz,threads", *(f"{x},1.5,2400,2" for x in lines[1:])]
+    found = read("\n".join(told) + "\n")
+    assert {e: totals(found)[e] for e in COUNTED} == of_cores()
+
+
+def test_places_that_only_look_like_levels_stay(read):
+    # Two sockets whose counts are no sums of the cores': all that ran on other cores, too.
+    text = of_levels(*SINGLE, ("socket0", [0, 1, 1]), ("socket1", [2, 3]))
+    assert read(text).table["place"].nunique() == 6
+    # Each core twice as busy as the one before: no row is a sum of all others.
+    found = read(of_levels(("core0", [0]), ("core1", [0, 0]), ("core2", [0, 0, 0, 0])))
+    assert found.table["place"].nunique() == 3
+    # Programs, of which one did as often as the others together what they do, but took its own time.
+    rows = [f"{t},{p},{c},{i}" for t in (1, 2) for p, c, i in (("a", 1500, 4000), ("b", 1700, 5000), ("c", 3100, 9000))]
+    assert read("\n".join(["time_s,program,cycles,instructions", *rows]) + "\n").table["run"].nunique() == 3
+
+
+def test_rows_of_levels_that_nearly_sum_up_others_are_told(read):
+    # Each level measured for itself: hardly the same to the last digit.
+    lines = of_levels(*SINGLE, *SOCKETS).splitlines()
+    near = [re.sub(r"(socket\d),(\d+)", lambda m: f"{m[1]},{int(m[2]) + 31}", x) for x in lines]
+    found = read("\n".join(near) + "\n")
+    assert any("caution" in n and "socket" in n and "twice" in n for n in found.notes)
+
+
+def test_events_that_only_sockets_count_are_told_where_their_rows_go(read):
+    lines = of_levels(*SINGLE, *SOCKETS).splitlines()
+    told = [lines[0] + ",unc_m_cas_count", *(f"{x},{'' if ',core' in x else 70_000}" for x in lines[1:])]
+    found = read("\n".join(told) + "\n")
+    assert {e: totals(found)[e] for e in COUNTED} == of_cores()
+    assert any("unc_m_cas_count" in n and "left out" in n for n in found.notes)
+
+
+def test_events_that_only_sockets_count_stay_in_long_tables(read):
+    rows = ["time_s,unit,event,count"]
+    for t in (1, 2):
+        for u, k in (("core0", 1), ("core1", 2), ("socket0", 3)):
+            rows += [f"{t},{u},cycles,{k * 10_000 + t * k}", f"{t},{u},instructions,{k * 13_000 + t * k}"]
+        rows.append(f"{t},socket0,unc_m_cas_count,70000")
+    found = read("\n".join(rows) + "\n")
+    assert totals(found) == {"cycles": 60_009, "instructions": 78_009, "unc_m_cas_count": 140_000}
+
+
+# ------------------------------------------------------------------ what is no text yet, and what launches are called
+
+
+def as_tar(text):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        about = tarfile.TarInfo("a.csv")
+        about.size = len(text.encode())
+        archive.addfile(about, io.BytesIO(text.encode()))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "said"),
+    [
+        (lambda text: text.encode("utf-16-le"), "iconv -f UTF-16LE"),
+        (lambda text: text.encode("utf-16-be"), "iconv -f UTF-16BE"),
+        (lambda text: text.encode("cp037"), "iconv -f IBM037"),
+        (as_tar, "Unpack it"),
+        (lambda text: gzip.compress(as_tar(text)), "Unpack it"),
+        (lambda text: gzip.compress(gzip.compress(text.encode())), "Decompress it once"),
+    ],
+)
+def test_text_in_another_form_is_refused_with_what_to_do(tmp_path, wrapped, said):
+    path = tmp_path / "dump"
+    path.write_bytes(wrapped("cycles,instructions\n3100,6100\n3200,6000\n"))
+    with pytest.raises(FormatError, match=said):
+        pk.read_samples(path)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "gbk", "shift-jis"])
+def test_words_of_other_alphabets_are_no_text_of_mainframes(tmp_path, encoding):
+    word = "größe ü" if encoding == "latin-1" else "时间" if encoding == "gbk" else "時間"
+    path = tmp_path / "dump"
+    path.write_bytes(f"{word},cycles,instructions\na,3100,6100\nb,3200,6000\n".encode(encoding))
+    assert totals(pk.read_samples(path)) == {"cycles": 6300, "instructions": 12100}
+
+
+def test_the_settings_of_a_launch_are_no_events_beside_each_other_alone(read):
+    head = "Index,KernelName,grd,wgr,lds,scr,arch_vgpr,sgpr,SQ_WAVES,cycles,instructions"
+    found = read(f"{head}\n0,k1,1024,256,0,0,8,16,16384,3100,6100\n1,k2,2048,128,512,0,12,32,8192,3200,6000\n")
+    assert totals(found) == {"SQ_WAVES": 24576, "cycles": 6300, "instructions": 12100}
+    found = read("lds,cycles,instructions\n900,3100,6100\n901,3200,6000\n")  # loads, by a short name
+    assert totals(found)["lds"] == 1801
+
+
+@pytest.mark.parametrize(
+    ("inclusive", "exclusive"),
+    [
+        ("PAPI_TOT_CYC:Sum (I)", "PAPI_TOT_CYC:Sum (E)"),
+        ("PAPI_TOT_CYC Inclusive", "PAPI_TOT_CYC Exclusive"),
+        ("misses (I)", "misses (E)"),
+        ("Inclusive_misses", "Exclusive_misses"),
+    ],
+)
+def test_inclusive_columns_of_profilers_are_no_events_beside_exclusive_ones(read, inclusive, exclusive):
+    found = read(f"name,cycles,instructions,{inclusive},{exclusive}\nmain,3100,6100,900,100\nf,3200,6000,800,800\n")
+    assert totals(found) == {"cycles": 6300, "instructions": 12100, exclusive: 900}
+    alone = read(f"name,cycles,instructions,{inclusive}\nmain,3100,6100,900\nf,3200,6000,800\n")
+    assert inclusive in totals(alone)
+
+
+# ------------------------------------------------------------------ what else stands beside counts and is none
+
+
+@pytest.mark.parametrize("name", [
+    "avg_latency_cycles", "mean latency", "p99_us", "lat_p50", "p95 latency (us)", "read_bw_mbs", "write_bw_gbs",
+    "peak_rss", "heap_mb", "queue_len", "queue depth", "in_flight", "checksum", "crc32", "score", "percentile", "hour",
+    "minute", "elapsed_ns_total", "total_elapsed_s", "acc_cache_misses", "accumulated cache-misses",
+    "cache-misses (acc)", "misses/1k",
+])  # fmt: skip
+def test_readings_means_and_marks_are_no_events(read, name):
+    rows = [
+        (10_412_117, 15_300_991, 41_377, 917),
+        (9_731_229, 14_100_003, 39_020, 1834),
+        (10_950_007, 16_000_841, 44_001, 2990),
+    ]
+    found = read(f"cycles,instructions,cache-misses,{name}\n" + "\n".join(",".join(map(str, r)) for r in rows) + "\n")
+    assert set(totals(found)) == {"cycles", "instructions", "cache-misses"}
+    assert any(name in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "name", ["latency_misses", "scores_retired", "queue_full_stalls", "accesses", "hours_k", "heap_allocs"]
+)
+def test_counts_that_only_sound_like_readings_are_events(read, name):
+    text = f"cycles,instructions,{name}\n10412117,15300991,917\n9731229,14100003,834\n10950007,16000841,990\n"
+    assert totals(read(text))[name] == 917 + 834 + 990
+
+
+COUNTS = {"cycles": 1_000_000, "instructions": 2_000_000, "branch-misses": 1_000}
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("mean,ci_low,ci_high,n", "{0},{1},{2},10"),
+        ("mean,lower,upper", "{0},{1},{2}"),
+        ("mean,95% CI low,95% CI high", "{0},{1},{2}"),
+        ("mean,lo,hi", "{0},{1},{2}"),
+        ("q1,median,q3,iqr", "{1},{0},{2},20"),
+        ("min,p25,median,p75,max,range", "{1},{1},{0},{2},{2},99"),
+        ("median,mad", "{0},17"),
+        ("total,share", "{0},0.5"),
+    ],
+)
+def test_quartiles_and_bounds_of_a_row_per_event_are_no_runs(read, head, row):
+    lines = [f"{e},{row.format(c, int(0.99 * c), int(1.01 * c))}" for e, c in COUNTS.items()]
+    found = read("\n".join([f"event,{head}", *lines]) + "\n")
+    assert totals(found) == COUNTS
+    assert found.table["run"].nunique() == 1
+
+
+def test_runs_that_are_called_low_and_high_stay_runs(read):
+    lines = [f"{e},{c},{2 * c + 1}" for e, c in COUNTS.items()]
+    found = read("\n".join(["event,low,high", *lines]) + "\n")
+    assert set(found.table["run"]) == {"low", "high"}
+
+
+def test_columns_of_a_row_per_event_that_sum_up_others_are_no_runs(read):
+    cores = [
+        [1_000_117, 1_100_211, 1_200_003, 1_300_009],
+        [2_000_117, 2_100_211, 2_200_003, 2_300_009],
+        [1117, 1211, 1003, 1009],
+    ]
+    lines = [
+        f"{e},{c[0]},{c[1]},{c[0] + c[1]},{c[2]},{c[3]},{c[2] + c[3]},{sum(c)}"
+        for e, c in zip(COUNTS, cores, strict=True)
+    ]
+    found = read("\n".join(["event,core0,core1,socket0,core2,core3,socket1,machine", *lines]) + "\n")
+    assert set(found.table["run"]) == {"core0", "core1", "core2", "core3"}
+    assert any("socket0" in n and "left out" in n for n in found.notes)
+
+
+@pytest.mark.parametrize("above", ["socket0", "total", "all", "machine", "sum"])
+@pytest.mark.parametrize("name", ["{}:{}", "{} {}"])
+def test_columns_of_a_place_that_sums_up_others_are_no_place(read, above, name):
+    heads = [name.format(p, e) for p in ("core0", "core1", above) for e in ("cycles", "instructions", "misses")]
+    rows = []
+    for t in (1, 2, 3, 4):
+        one, two = (
+            (1_000_000 + 17 * t * t, 1_500_000 - 19 * t, 300 + t),
+            (1_100_000 + 7 * t, 1_400_000 + 9 * t, 400 - t),
+        )
+        rows.append([*one, *two, *(a + b for a, b in zip(one, two, strict=True))])
+    found = read("\n".join([",".join(heads), *(",".join(map(str, r)) for r in rows)]) + "\n")
+    assert set(found.table["place"]) == {"core0", "core1"}
+    assert totals(found) == {
+        e: sum(r[i] + r[3 + i] for r in rows) for i, e in enumerate(("cycles", "instructions", "misses"))
+    }
+    assert any(above in n and "left out" in n for n in found.notes)
+
+
+def test_a_column_of_scaled_counts_beside_the_raw_ones_of_a_long_table_is_refused(read):
+    rows = "cycles,1000000,2000000,1000000,2000000\ninstructions,3000000,2000000,2000000,3000000\n"
+    with pytest.raises(FormatError, match="scaled"):
+        read("event,count,time_enabled_ns,time_running_ns,scaled\n" + rows)
+    assert totals(read("event,count,time_enabled_ns,time_running_ns,socket\n" + rows))["cycles"] == 1000000
+
+
+def test_rows_of_a_long_table_that_tell_the_time_are_no_events(read):
+    found = read("metric,value,unit\ncycles,1.5,G\ninstructions,2.5,G\nllc-misses,3.4,M\nruntime,0.5,s\n")
+    assert set(totals(found)) == {"cycles", "instructions", "llc-misses"}
+    assert any("runtime" in n for n in found.notes)
+    found = read("event,count\ncycles,1500000\ninstructions,2500000\nduration_time,500000\ntask-clock,500\n")
+    assert {"duration_time", "task-clock"} <= set(totals(found))  # perf's own

@@ -15,6 +15,7 @@ from perfkit.readers.plain_table import _holds_numbers
 from perfkit.readers.report import Report
 from perfkit.samples.clocks import between, clock_of
 from perfkit.samples.events import modes
+from tests.loose import mutable_dataclasses
 
 
 @pytest.fixture
@@ -220,3 +221,41 @@ def test_rows_that_share_a_beginning_or_end_before_it_have_no_lengths(n):
 def test_one_row_has_its_length():
     assert between(np.array([3.0]), np.array([4.5])).tolist() == [1.5]
     assert np.isnan(between(np.array([3.0]), np.array([2.5])))
+
+
+def test_what_readers_and_samples_return_cannot_be_changed():
+    gathering = ("Opened", "PerfOutput", "PerfRows", "Report")  # while a file is read
+    assert mutable_dataclasses("perfkit.readers", known=gathering) == []
+    assert mutable_dataclasses("perfkit.samples") == []
+
+
+def test_a_table_of_one_column_of_numbers_beside_its_row_numbers_is_none(tmp_path):
+    for text in ("name cycles\n0 a 500\n1 b 600\n2 c 700\n", "cycles\n500\n600\n700\n"):
+        path = tmp_path / "dump.txt"
+        path.write_text(text)
+        with pytest.raises(FormatError, match="not a dump that perfkit recognises"):
+            pk.read_samples(path)
+
+
+@pytest.mark.parametrize(("third", "told"), [(1_001, True), (1_000, False), (999, False)])
+def test_a_third_row_tells_a_sum_where_it_holds_thousands_in_two_columns(third, told):
+    """Of small counts, the third row is the sum of two by chance."""
+    columns = [np.array([1.0, third - 1, third]), np.array([2.0, third - 2, third])]
+    assert summary_rows._third_is_sum(Grid(("a", "b"), tuple(columns), kept_lines=[2, 3, 4])) == told
+
+
+@pytest.mark.parametrize(("rows", "lengths"), [(9, True), (10, False)])
+def test_lengths_that_rise_are_lengths_in_fewer_than_ten_intervals(tmp_path, rows, lengths):
+    """A column ``seconds`` that rises from row to row, unevenly, is stamps where that cannot be an accident."""
+    seconds = np.cumsum(np.arange(1, rows + 1) ** 1.5) / 10
+    lines = [
+        f"{s:.4f},{e},{k * 1000 + n}"
+        for n, s in enumerate(seconds, 1)
+        for e, k in (("cycles", n), ("instructions", 21 - n))
+    ]
+    path = tmp_path / "dump.csv"
+    path.write_text("\n".join(["seconds,event,count", *lines]) + "\n")
+    found = pk.read_samples(path).intervals()["seconds"].to_numpy()
+    assert found == pytest.approx(
+        np.round(seconds, 4) if lengths else np.diff(np.round(seconds, 4), prepend=0.0), abs=1e-9
+    )

@@ -15,6 +15,7 @@ from perfkit.simulators.gus.timing import Static, without_lines
 from perfkit.simulators.memory.branches import _COUNTERS, _fold, predict, predictor
 from perfkit.trace.code import StaticCode
 from perfkit.trace.trace import Trace
+from tests.loose import mutable_dataclasses
 
 
 def test_without_lines_of_code_an_instruction_keeps_all_else():
@@ -157,3 +158,7 @@ def test_sets_of_the_last_instructions(bits, width, longest):
         assert found.stamp.tolist() == stamp
         for i in (k, q) if step == 2 else (k,):
             assert members(found, i, width) == wanted[i]
+
+
+def test_what_simulators_return_cannot_be_changed():
+    assert mutable_dataclasses("perfkit.simulators", known=("MemoryPass", "Replay")) == []  # while they run

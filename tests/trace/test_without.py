@@ -5,6 +5,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.trace.without import trace_without
+from tests.loose import mutable_dataclasses
 
 
 @pytest.mark.parametrize("name", ["gather-avx2", "branchy", "masked-update-avx512"])
@@ -30,3 +31,7 @@ def test_nothing_removed_is_the_same_run():
     trace = pk.datasets.load("traces/branchy")
     same = trace_without(trace, np.zeros(len(trace.code.pc), dtype=bool))
     assert pk.Gus("zen4").run(same).cycles == pk.Gus("zen4").run(trace).cycles
+
+
+def test_what_is_traced_cannot_be_changed():
+    assert mutable_dataclasses("perfkit.trace") == []
