@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import SettingError, UnavailableError, counted, of_extra
+from perfkit.plots.inside import keep_inside
 from perfkit.plots.style import axes_or_new, plain_ticks
 from perfkit.simulators.dag.core import BUFFERS, TYPES
 from perfkit.simulators.dag.extended_roofline import NAMES, Roof
@@ -130,6 +131,7 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: i
     ax.grid(True, which="major", alpha=0.25)
     handles, texts = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], texts[::-1], fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    keep_inside(ax)
     return ax
 
 
@@ -163,6 +165,7 @@ def plot_relaxation(relaxation: Relaxation, ax: Any = None, top: int = 12) -> An
     ax.barh(table["resource"], table["gain"] * 100, color=COLOURS["L1"])
     ax.set_xlabel("gain if twice as good (%)")
     ax.set_title(f"{relaxation.name} on {relaxation.core} (simulated)")
+    keep_inside(ax)
     return ax
 
 
@@ -206,6 +209,7 @@ def plot_schedule(schedule: Schedule, first: int = 0, last: int | None = None, a
     )
     if shaded:
         ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    keep_inside(ax)
     return ax
 
 

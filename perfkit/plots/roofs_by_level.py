@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.errors import SettingError
+from perfkit.plots.inside import keep_inside
 from perfkit.plots.roof_labels import RoofLabel, label_roofs, paper_of
 from perfkit.plots.style import ROOF, SERIES, axes_or_new, ink_on, plain_ticks
 from perfkit.simulators.dag.core import MEMORY
@@ -31,7 +32,7 @@ _MARKER = 6  # points that a kernel's point takes around its middle
 _TITLE = 90  # letters of a line of doubted names
 _LINE = 11  # points from one label to the next
 _LEFT = 0.4  # of the room to the right end that the axes keep beside the kernels' names
-_MARGIN = 0.01  # of the figure's width behind the names: letters of other resolutions are not equally wide
+_MARGIN = 0.015  # of the figure's width behind the names: letters of other resolutions are not equally wide
 _SMALLEST = 4  # points of a letter that can still be read
 _LIGHT = "#DDDDDD"  # roofs on a dark background
 HOST = "#8a4b08"  # what was measured of the host: not a colour of the kernels
@@ -91,6 +92,7 @@ def plot_levels(
     plain_ticks(ax)
     ax.grid(True, which="major", alpha=0.25)
     _draw_kernels(ax, schedules, points, measured)
+    keep_inside(ax)
     used = [level for level in MEMORY if any(level in found for found in points.values())]
     ink = _ink(ax)
     handles = [ax.plot([], [], _MARKERS[level], color=ink, linestyle="none", label=NAMES[level])[0] for level in used]

@@ -44,6 +44,25 @@ CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
             ["No published or measured figures", "mine:", "sum += y[i];", "(line 7)", "instruction_latency"],
         ),
     ],
+    "40_extended_roofline": [
+        (
+            {
+                "what": "{dumps}/two.c",
+                "function": "dot,odd",
+                "arguments": "f8[N], f8[N], N",
+                "size": "300,6000",
+                "whole": True,
+                "core": "zen5",
+            },
+            # Every kernel at every size has its column, its row, its view, its schedule and its gains.
+            [
+                *("nodes of dot(300)", "nodes of odd(6000)", "flops/cycle", "integer operations"),
+                *(f"Extended roofline: {name}({n}) on zen5" for name in ("dot", "odd") for n in (300, 6000)),
+                *(f"Schedule of {name}({n}) on zen5" for name in ("dot", "odd") for n in (300, 6000)),
+                "dot(6000) on zen5 (simulated): twice as good would gain: latency of additions",
+            ],
+        ),
+    ],
     "unit1_what_bounds_code": [
         (
             {"student": "Zoë Müller", "predictions": ["4: one FMA's latency", 2.0]},
@@ -122,6 +141,17 @@ CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
 }
 
 
+TWO = """double dot(const double *a, const double *b, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++) s += a[i] * b[i];
+    return s;
+}
+long odd(const double *a, const double *b, long n) {
+    long s = 0;
+    for (long i = 0; i < n; i++) s += a[i] > b[i] ? i : -1;
+    return s;
+}
+"""
 MINE = """\
 static double weigh(double x) { return x * 1.5; }
 
@@ -165,6 +195,7 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lines += [f"{i}.000100200,{count},,{event},1000000000,75.00,," for event, count in counts.items()]
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
     (folder / "mine.c").write_text(MINE)
+    (folder / "two.c").write_text(TWO)
     parts = {"gather": "WIDTH == 128 and ELEMENTS <= 4", "stream": "ACCESS != 'precomputed' and threads == 1"}
     for name, part in parts.items():
         pk.datasets.load(f"studies/{name}").where(part).save(folder / f"{name}.parquet")

@@ -93,6 +93,7 @@ class RooflineView(Explorer):
     ) -> None:
         super().__init__()
         self._reschedule = reschedule
+        unit = roofline.schedule.unit
         scales = {"x": figures.bq.LogScale(), "y": figures.bq.LogScale()}
         self._scales = scales
         self._marks: dict[str, Any] = {}
@@ -103,11 +104,11 @@ class RooflineView(Explorer):
             colors=[_INK],
             default_size=90,
             tooltip=figures.bq.Tooltip(
-                fields=["x", "y"], labels=["flops/byte", "flops/cycle"], formats=[".3~g", ".3~g"]
+                fields=["x", "y"], labels=[f"{unit}/byte", f"{unit}/cycle"], formats=[".3~g", ".3~g"]
             ),
         )
-        self._across = figures.axis(scales["x"], "bottom", "operational intensity [flops/byte, all levels]")
-        self._up = figures.axis(scales["y"], "left", "performance [flops/cycle]", label_offset="48px")
+        self._across = figures.axis(scales["x"], "bottom", f"operational intensity [{unit}/byte, all levels]")
+        self._up = figures.axis(scales["y"], "left", f"performance [{unit}/cycle]", label_offset="48px")
         margin = {"left": 70, "right": 20, "top": 8, "bottom": 48}
         self._labels = RoofLabels(scales, self._clicked)
         self._figure = figures.figure([self._point], [self._across, self._up], height=400, margin=margin)
@@ -204,7 +205,7 @@ class RooflineView(Explorer):
             with mark.hold_sync():
                 mark.x, mark.y = x, roof.at(x)
                 mark.stroke_width = 2.6 if hit or roof.kind == "throughput" else 1.3
-                mark.labels = [_hover(roof)]
+                mark.labels = [_hover(roof, roofline.schedule.unit)]
                 mark.visible = roof.kind in self.kinds
         for label, mark in self._marks.items():
             if label not in shown:
@@ -280,5 +281,5 @@ def _shade_of(roof: Any) -> str:
     return _INK if roof.kind == "throughput" else colour(roof)
 
 
-def _hover(roof: Any) -> str:
-    return f"{roof.label}: {roof.bound:.3g} flops/cycle, {roof.distance:.2f} x the performance. {roof.formula}"
+def _hover(roof: Any, unit: str) -> str:
+    return f"{roof.label}: {roof.bound:.3g} {unit}/cycle, {roof.distance:.2f} x the performance. {roof.formula}"
