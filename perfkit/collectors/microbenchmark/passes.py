@@ -276,15 +276,19 @@ def _row(
     ]
     more = median(float(timing[at].get("varies", 0.0)) for at in said.among)
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
-    rare = _added_by_rare([timing[at].get("rare") for at in said.among], max(study.policy.tolerance, readings))
+    kept = [timing[at].get("rare") for at in said.among]  # an earlier version kept a number, or nothing
+    seen = [one for one in kept if isinstance(one, Sequence) and len(one) == _OF_RARE]
+    rare = _added_by_rare(seen, max(study.policy.tolerance, readings))
     varies = _VARIES.format(more) if more > max(_MUCH * study.policy.tolerance, readings) else ""
-    beside = all(timing[at]["rare"][0] for at in said.among) if rare else False
-    varies = (_RARE if beside else _RARE_OR_OTHERS).format(rare) if rare and (rare > more or not varies) else varies
+    if rare and (rare > more or not varies):
+        varies = (_RARE if all(one[0] for one in seen) else _RARE_OR_OTHERS).format(rare)
+    executions = steps * sum(int(one[1]) for one in seen)
+    few = _FEW_SEEN.format(executions // _SURE_OF, executions) if 0 < executions < _MANY and not varies else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     why = "" if said.settled else unsettled_by(verdicts, calm, study.policy.tolerance, _passes(study), readings)
     message = "; ".join(
-        filter(None, (built.message, why, _short(grain, steps * figures["cycles"]), vague, varies, told, whole))
+        filter(None, (built.message, why, _short(grain, steps * figures["cycles"]), vague, varies, few, told, whole))
     )
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
@@ -334,7 +338,11 @@ _VARIES = (
     "its windows take {:.1%} longer on average than the figure, which is that of the fast windows (about the 10th "
     "percentile): work that differs from one execution to the next has no one figure; make what decides it a dimension"
 )
-_SURE = 3.0  # standard errors by which rare windows add more than interrupts do, from which it is said
+_OF_RARE = 13  # numbers of `Experiment.rare`
+_SURE = 2.5  # standard errors by which rare windows add more than interrupts do, from which it is said
+_SURE_OF = 8  # long windows, by which they do: more than the square of the errors, as interrupts lie among them
+_MANY = 1_000  # executions, below which it is said how many there were
+_FEW_SEEN = "work in fewer than one of {:,} executions would not show: {:,} were looked at"
 _RARE = (
     "rare executions take much longer than most: they add {:.1%} to the mean (interrupts apart), which the figure "
     "leaves out; make what decides it a dimension"
@@ -361,20 +369,37 @@ def _short(grain: Mapping[str, Any] | None, cycles: float) -> str:
     )
 
 
-def _added_by_rare(passes: Sequence[Any], tolerance: float) -> float:
+class _Longer(NamedTuple):
+    """How many windows there were, and what the long ones take more than the middle one: its mean, and the error."""
+
+    n: float
+    added: float
+    error: float
+
+
+def _longer(passes: Sequence[Sequence[float]]) -> _Longer:
+    """Pool what passes say of long windows: their number, two sums without the longest three, and these.
+
+    One or two that are much longer than all others are another program's, or the hypervisor's, and would hide the rest.
+    """
+    n, added, squares = (sum(each[at] for each in passes) for at in range(3))
+    longest = sorted((value for each in passes for value in each[3:]), reverse=True)
+    most = 2 * longest[2] if longest else 0.0
+    longest = [min(value, most) for value in longest]
+    added, squares = added + sum(longest), squares + sum(value**2 for value in longest)
+    return _Longer(n, added / n, math.sqrt(squares) / n) if n else _Longer(0, 0.0, 0.0)
+
+
+def _added_by_rare(passes: Sequence[Sequence[float]], tolerance: float) -> float:
     """Return what rare executions add to the mean, relative; 0 where that is within the tolerance, or may be chance.
 
-    From `Experiment.rare` of the passes; those of before it was kept have a number there, or nothing.
+    From `Experiment.rare` of the passes.
     """
-    kept = [one[1:] for one in passes if isinstance(one, Sequence) and len(one) == 7]
-    n, added, squares, chains, interrupts, their_squares = (
-        (sum(each) for each in zip(*kept, strict=True)) if kept else [0.0] * 6
-    )
-    if not n or not chains:
+    code, interrupts = _longer([one[1:7] for one in passes]), _longer([one[7:] for one in passes])
+    if not code.n or not interrupts.n:
         return 0.0
-    more = added / n - interrupts / chains
-    error = math.sqrt(squares / n**2 + their_squares / chains**2)
-    return more if more > max(_SURE * error, tolerance) else 0.0
+    more = code.added - interrupts.added
+    return more if more > max(_SURE * math.hypot(code.error, interrupts.error), tolerance) else 0.0
 
 
 _FIGURES = ("tsc", "ns", "cycles", "spread", "low", "high", "cycles_low", "cycles_high", "cycles_apart", "quiet")

@@ -133,8 +133,8 @@ class Experiment:
         interrupts may have met.
     rare : tuple of float
         Whether windows were timed in a row with chains (1) or apart (0); of the windows: their number, what the long
-        ones take more than the middle one, relative, as a sum, and the sum of its squares; and the same of chains,
-        which interrupts alone make longer. Empty: unknown.
+        ones take more than the middle one, relative, as a sum, and the sum of its squares, both without the longest
+        three, and these; and the same of chains, which interrupts alone make longer. Empty: unknown.
     """
 
     steps: int
@@ -337,7 +337,7 @@ class MeasuringProcess:
                     lost = float(words[1])
                 elif words[0] == "varies" and steps and len(words) == 2:
                     varies = float(words[1])
-                elif words[0] == "rare" and steps and len(words) == 8:
+                elif words[0] == "rare" and steps and len(words) == 14:
                     rare = tuple(map(float, words[1:]))
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])

@@ -1,11 +1,10 @@
-"""The process that adds noise to a program's function: ``python -m perfkit...program_child SPECIFICATION``.
+"""The process that adds noise to a program's function: ``python -m perfkit...program_child FILE``.
 
 It loads the program as the tracer does, and runs it up to the wanted call of the function. There the program stops for
 good: the function's copies run in processes forked from it, on the program's own stack and memory.
 """
 
 import ctypes
-import json
 import mmap
 import os
 import signal
@@ -27,7 +26,7 @@ from perfkit.collectors.noise.kinds import BACK, BUFFER, FAR, RESULTS, STATE, WI
 from perfkit.collectors.noise.measure import in_processes, must_agree, named_rows, plain_first
 from perfkit.collectors.noise.memory import MappedArea, Span, changed_spans, writable
 from perfkit.collectors.noise.place import NoisePlace, noise_place
-from perfkit.collectors.tracer.child import Session, say, start_session
+from perfkit.collectors.tracer.child import Session, say, specified, start_session
 from perfkit.collectors.tracer.clone import beginning
 
 _RSP = 4
@@ -302,8 +301,8 @@ def _why(note: int) -> str:
 
 
 def measure_forks(argument: str) -> None:
-    """Do what the specification (JSON) says; never returns."""
-    specification = json.loads(argument)
+    """Do what the specification says in the file that an argument names; never returns."""
+    specification = specified(argument)
     session = start_session(NoiseSession, specification, __spec__.name)
     session.run()
     sys.stdout.flush()

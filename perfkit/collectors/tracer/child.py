@@ -1,4 +1,4 @@
-"""The process that runs the traced code: ``python -m perfkit.collectors.tracer.child SPECIFICATION``.
+"""The process that runs the traced code: ``python -m perfkit.collectors.tracer.child FILE``.
 
 It loads the kernel or program, clones the region, patches the original's entry, and runs it with the buffers that its
 parent (:mod:`perfkit.collectors.tracer.cloner`) mapped to file descriptors. A fault in the region, be it a crash or
@@ -104,9 +104,28 @@ def _extent(block: "ClonedBlock") -> tuple[int, int]:
     return start, block.instructions[-1].next_ip - start
 
 
+def handed(specification: dict[str, Any]) -> tuple[int, str]:
+    """Return a file in memory that holds a specification, and the argument that names it to a child.
+
+    Not the specification itself: the stack of a process begins below its arguments, so that a region's addresses would
+    depend on the lengths of paths and lists; and an argument of more than 128 KiB is refused.
+    """
+    file = os.memfd_create("perfkit-specification", 0)
+    with os.fdopen(file, "wb", closefd=False) as out:
+        out.write(json.dumps(specification).encode())
+    return file, f"{file:08d}"
+
+
+def specified(argument: str) -> dict[str, Any]:
+    """Return the specification in the file that an argument names."""
+    with os.fdopen(int(argument), "rb") as file:
+        file.seek(0)
+        return dict(json.load(file))
+
+
 def main(argument: str, make: "type[Session]", module: str) -> None:
-    """Do what the specification (JSON) says; never returns."""
-    specification = json.loads(argument)
+    """Do what the specification says in the file that an argument names; never returns."""
+    specification = specified(argument)
     channel = specification["channel"]
     session = start_session(make, specification, module)
     say(channel, b"I", marshal.dumps(session.describe()))  # thousands of blocks: JSON takes five times as long
@@ -131,7 +150,8 @@ def without_random_addresses(libc: Any, specification: dict[str, Any], module: s
 
         anew |= bounded_stack()
     if anew:
-        argument = json.dumps(specification | {"again": True})
+        file, argument = handed(specification | {"again": True})
+        os.set_inheritable(file, True)
         os.execv("/proc/self/exe", [sys.executable, "-P", "-m", module, argument])  # noqa: S606
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.files import module_path
 from perfkit.collectors.tracer.bounds import Placed, missed_by
+from perfkit.collectors.tracer.child import handed
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.late import LOOK, Late
@@ -272,15 +273,15 @@ class Child:
         self.area = self.areas[0]
         self.channel, to_parent = os.pipe()
         from_parent, self.answers = os.pipe()
-        specification = json.dumps(self._specification(leaders) | {"channel": to_parent, "answers": from_parent})
+        specified, argument = handed(self._specification(leaders) | {"channel": to_parent, "answers": from_parent})
         self.log = (scratch / "output").open("w+b")
         source = job.stdin.open("rb") if job.stdin is not None else None
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", self.module, specification],
+            [sys.executable, "-P", "-m", self.module, argument],
             stdin=source or subprocess.DEVNULL,
             stdout=self.log,
             stderr=subprocess.STDOUT,
-            pass_fds=[to_parent, from_parent, *self._files()],
+            pass_fds=[to_parent, from_parent, specified, *self._files()],
             env=self._environment(),
             executable=interpreter(ElfFile(job.path), scratch) if job.program and not job.script else sys.executable,
         )
@@ -288,6 +289,7 @@ class Child:
             source.close()
         os.close(to_parent)
         os.close(from_parent)
+        os.close(specified)
         self.deadline = time.monotonic() + job.timeout
 
     def _specification(self, leaders: list[int]) -> dict[str, Any]:

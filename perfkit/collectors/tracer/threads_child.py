@@ -1,4 +1,4 @@
-"""The process that runs code of which every thread is recorded: ``... .threads_child SPECIFICATION``."""
+"""The process that runs code of which every thread is recorded: ``... .threads_child FILE``."""
 
 import ctypes
 import mmap

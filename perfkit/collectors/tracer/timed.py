@@ -1,6 +1,5 @@
 """How long each call of a function takes in an unchanged run of its program, in core cycles (x86-64)."""
 
-import json
 import mmap
 import os
 import select
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.collectors.tracer.child import handed
 from perfkit.collectors.tracer.cloner import Refusal, child_environment, search_paths, unloadable
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
@@ -276,14 +276,18 @@ def program_child(
     try:
         with TemporaryDirectory(prefix="perfkit-timed-") as scratch:
             printed = Path(scratch) / "output"
-            told = {
+            specified, argument = handed({
                 "path": str(elf.path.resolve()), "program": True, "scratch": scratch, "channel": to_parent,
                 "script": str(program.resolve()) if script else "", **specification,
-            }  # fmt: skip
-            with printed.open("wb") as output, (stdin or Path(os.devnull)).open("rb") as source:
+            })  # fmt: skip
+            with (
+                os.fdopen(specified),
+                printed.open("wb") as output,
+                (stdin or Path(os.devnull)).open("rb") as source,
+            ):
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", module, json.dumps(told)],
-                    stdin=source, stdout=output, stderr=subprocess.STDOUT, pass_fds=[to_parent, *handles],
+                    [sys.executable, "-P", "-m", module, argument],
+                    stdin=source, stdout=output, stderr=subprocess.STDOUT, pass_fds=[to_parent, specified, *handles],
                     env=child_environment(search_paths(elf)) | dict(environment or {}), start_new_session=True,
                     executable=sys.executable if script else interpreter(elf, Path(scratch)),
                 )  # fmt: skip

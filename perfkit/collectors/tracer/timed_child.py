@@ -1,4 +1,4 @@
-"""The process that times a function's calls: ``python -m perfkit.collectors.tracer.timed_child SPECIFICATION``.
+"""The process that times a function's calls: ``python -m perfkit.collectors.tracer.timed_child FILE``.
 
 Nothing of the function is recorded: its first bytes become a jump to a stub that reads the time stamp counter, runs
 the function, and reads it again. Calls within a call are left alone; those in other threads than the first that comes
@@ -6,7 +6,6 @@ are left alone, too, and counted.
 """
 
 import ctypes
-import json
 import mmap
 import os
 import resource
@@ -17,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from perfkit.collectors.tracer.child import RWX, Session, say, start_session, unwinds
+from perfkit.collectors.tracer.child import RWX, Session, say, specified, start_session, unwinds
 
 # Offsets in the context page.
 ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11 = range(0, 88, 8)
@@ -34,8 +33,8 @@ _ADD, _MULTIPLY = b"\x48\x01\xc8", b"\x48\x0f\xaf\xc1"  # add rax, rcx; imul rax
 
 
 def main(argument: str) -> None:
-    """Do what the specification (JSON) says; never returns."""
-    specification = json.loads(argument)
+    """Do what the specification says in the file that an argument names; never returns."""
+    specification = specified(argument)
     channel = specification["channel"]
     session = start_session(TimedSession, specification, __spec__.name)
     before = session.stamp(), time.perf_counter()

@@ -73,13 +73,21 @@ def test_what_did_not_settle_says_why(verdicts, calm, told):
     assert told in unsettled_by(verdicts, calm, 0.02, 3)
 
 
-@pytest.mark.parametrize(("passes", "added"), [
-    ([[1, 500, 25.0, 12.5, 900, 0.0, 0.0]], 0.05),  # 50 hits of half as long again
-    ([[1, 500, 25.0, 12.5, 900, 9.0, 9.0]], 0.04),  # interrupts took 1 % of the chains' time
-    ([[1, 500, 25.0, 625.0, 900, 0.0, 0.0]], 0.0),  # one hit: chance
-    ([[1, 500, 5.0, 0.5, 900, 0.0, 0.0]], 0.0),  # within the tolerance
-    ([[1, 250, 12.5, 6.25, 450, 0.0, 0.0], [1, 250, 12.5, 6.25, 450, 0.0, 0.0]], 0.05),
-    ([0.3, None, []], 0.0), ([], 0.0),  # kept by an earlier version, or not at all
-])  # fmt: skip
+def _seen(n: int, longest: list[float], rest: float = 0.0, squares: float = 0.0, beside: float = 0.0) -> list[float]:
+    return [1.0, n, rest, squares, *longest, 1000.0, 1000 * beside, 10 * beside, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("passes", "added"),
+    [
+        ([_seen(100, [6, 6, 6]), _seen(100, [6, 6, 6]), _seen(100, [6, 0, 0])], 42 / 300),  # seven equal ones are sure
+        ([_seen(100, [6, 6, 6]), _seen(100, [6, 6, 6]), _seen(100, [0, 0, 0])], 0),  # six are not
+        ([_seen(200, [60, 6, 6], 36, 216)], (36 + 12 + 6 + 6) / 200),  # the longest counts as twice the third
+        ([_seen(100, [1, 1, 1], 20, 20, 0.1)], 0.13),  # without what interrupts do to chains
+        ([_seen(1000, [0.2, 0.2, 0.2], 9.4, 1.88)], 0),  # within the tolerance of 2 %
+        ([], 0),
+        ([[1.0, 100, 42, 252, 6, 6, 6, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]], 0),  # no chain tells what interrupts do
+    ],
+)
 def test_what_rare_executions_add_is_told_from_interrupts_and_chance(passes, added):
     assert _added_by_rare(passes, 0.02) == pytest.approx(added)

@@ -85,6 +85,17 @@ def test_what_is_named_beforehand_is_followed_at_once_and_what_is_never_called_c
     )
 
 
+def test_addresses_do_not_depend_on_how_long_a_path_is(tmp_path):
+    addresses = []
+    for length in (1, 37, 98, 190):
+        program = tmp_path / ("p" * length)
+        program.write_bytes(compiled("pointers", POINTERS).read_bytes())
+        program.chmod(0o755)
+        trace = Tracer(callees=True).run(program, "solve")
+        addresses.append(trace.addresses.tolist())
+    assert all(each == addresses[0] for each in addresses)
+
+
 PRINTS = """
 #include <stdio.h>
 __attribute__((noipa)) int show(char *text, int i) {

@@ -1,6 +1,5 @@
 """Parts of the tracer that whole programs hardly reach: each alone."""
 
-import json
 import os
 import struct
 from types import SimpleNamespace
@@ -87,7 +86,7 @@ def test_a_process_that_has_run_its_region_says_so_before_it_waits(monkeypatch):
     monkeypatch.setattr(child_module, "say", lambda channel, what, *_: events.append(what) or told.append(channel))
     monkeypatch.setattr(child_module.os, "read", lambda *_: events.append("waits"))
     monkeypatch.setattr(child_module.os, "_exit", lambda status: events.append(status))
-    child_module.main(json.dumps({"channel": 7, "answers": 8}), object, "module")
+    child_module.main(child_module.handed({"channel": 7, "answers": 8})[1], object, "module")
     assert events == [b"I", "waits", "run", b"D", "waits", 0]
     assert set(told) == {7}
 

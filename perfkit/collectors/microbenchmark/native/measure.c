@@ -10,7 +10,7 @@
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
               "varies share" (by how much longer than the figure the quiet windows took on average, without the longest few),
-              "rare row n added squares n added squares" (of windows, in a row with chains or not, and of chains: rare.h),
+              "rare row n added squares longest... n added squares longest..." (of windows, in a row with chains or not, and of chains: rare.h),
               "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
               region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
@@ -18,6 +18,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <math.h>
 #include <sched.h>
@@ -74,12 +75,17 @@ static double grain_of(double readings) {
    beyond a small share. Where the system does not say, how often that happened, each as if it were long. */
 #define WAITED 0.002
 static double waited(void) {
+    static int file = -1;
+    static pid_t whose; /* a program's windows have a process of their own each */
     double ran, waiting = -1;
-    FILE *file = fopen("/proc/thread-self/schedstat", "r");
-    if (file) {
-        if (fscanf(file, "%lf %lf", &ran, &waiting) != 2) waiting = -1;
-        fclose(file);
+    char said[100];
+    if (whose != getpid()) {
+        if (file >= 0) close(file);
+        file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC), whose = getpid();
     }
+    ssize_t length = file < 0 ? -1 : pread(file, said, sizeof said - 1, 0);
+    said[length > 0 ? length : 0] = 0;
+    if (sscanf(said, "%lf %lf", &ran, &waiting) != 2) waiting = -1;
     struct rusage used;
     return waiting >= 0 ? waiting : getrusage(RUSAGE_SELF, &used) ? 0 : 1e12 * (double)used.ru_nivcsw;
 }
@@ -89,6 +95,7 @@ static double waited(void) {
 #define LOOKED_FOR 2e6
 #define INTERRUPTED 200.0
 #define SWITCHED 2e5
+#define ASKED 2e4 /* nanoseconds of a window from which it is asked how much of its time others had */
 static double lost_ns, watched_ns;
 static void watch_interrupts(void) {
     double lost = 0, watched = 0;
@@ -164,7 +171,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     }
     no_marks_yet(pk);
     static uint64_t last_ns; /* a window that is short hardly ever has to wait, and is not worth the question */
-    double waiting = last_ns > SWITCHED ? waited() : -1;
+    double waiting = last_ns > ASKED ? waited() : -1;
     mark before = mark_before();
     double count = counter >= 0 ? event_begins(counter) : 0;
     uint64_t begin_ns = nanoseconds(), begin = ticks_before();
@@ -438,8 +445,9 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
         if (one.steady) {
             take(&steady, &one);
             if (is_quiet(one.level) && one.alone) take(&quiet, &one);
-            if (is_quiet(one.level) && own_n < LARGEST) own_ticks[own_n++] = one.own;
         }
+        /* Beside an unsteady clock as well: the longer a window, the more often it is. */
+        if (is_quiet(one.level) && own_n < LARGEST) own_ticks[own_n++] = one.own;
         if (one.ns * (double)pk->steps > LONG_WINDOW) watch_interrupts();
         now = (double)nanoseconds();
     }
@@ -586,7 +594,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     }
     answer_bias(at, &one, pk.steps);
     answer_varies(one.grain);
-    if (counter < 0) answer_rare(program || cold || one.ns * (double)pk.steps > BLOCK ? NULL : run, &pk, own_ticks, one.ns * (double)pk.steps > ASKED || program || cold ? own_n : 0);
+    if (counter < 0) answer_rare(program || cold ? NULL : run, &pk, own_ticks, one.ns * (double)pk.steps > ASKED || program || cold ? own_n : 0);
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
