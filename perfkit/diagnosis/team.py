@@ -3,7 +3,7 @@
 import math
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +52,8 @@ class Team:
     sampled : tuple of int
         The function's samples in each thread of the run, in the order in which they were started (measured); empty
         where that is not known.
+    lines : SharedLines, optional
+        The lines of memory that they share, where these have been looked for.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Team:
     whole: tuple[int, ...] = ()
     skip: int = 0
     sampled: tuple[int, ...] = ()
+    lines: SharedLines | None = None
 
     @property
     def number(self) -> int:
@@ -113,19 +116,7 @@ class Team:
     @property
     def first(self) -> str:
         """Say what holds the threads up before anything in one of them does: shared lines, and uneven work."""
-        told = []
-        row = self._written
-        if row is not None:
-            apart = "" if self._lines.phased else ", if they run side by side, which is not known here"
-            what, remedy = (
-                (f"one variable by turns (true sharing{apart})", "let each thread sum up in a variable of its own")
-                if row["sharing"] == "true"
-                else (f"one line of memory by turns (false sharing{apart})", "give each thread 64 bytes of its own")
-            )
-            told.append(
-                f"The threads of {self.name} write {what}: {row['variable'] or 'memory'}, at {row['places']}. On a "
-                f"machine that costs several times as much as is simulated: {remedy} first"
-            )
+        told = list(filter(None, [_by_turns(self.name, self.traces, self._lines)]))
         much, how = self.imbalance
         if much >= _MUCH:
             told.append(
@@ -136,19 +127,11 @@ class Team:
 
     @cached_property
     def _lines(self) -> SharedLines:
-        return self.traces.shared_lines()
+        return self.lines or self.traces.shared_lines()
 
     @cached_property
     def _written(self) -> "pd.Series | None":
-        """The line of memory that threads write most by turns, those first whose bytes they do not share; or None."""
-        often = _OFTEN * sum(each.instruction_count for each in self.traces.values())
-        table = self._lines.to_frame()
-        table = table[table["writes"] >= often]
-        by_many = table["writers"].str.contains(",", regex=False)  # one that others only read is not written by turns
-        for found in (table[table["sharing"] != "true"], table[(table["sharing"] == "true") & by_many]):
-            if len(found):
-                return found.iloc[(found["reads"] + found["writes"]).argmax()]
-        return None
+        return _written(self.traces, self._lines)
 
     @property
     def shared(self) -> str:
@@ -199,9 +182,30 @@ class Team:
 
 
 def team_of(
-    tracer: Tracer, program: Path, symbol: str, arguments: Sequence[str], core: Microarchitecture, name: str
+    tracer: Tracer,
+    program: Path,
+    symbol: str,
+    arguments: Sequence[str],
+    core: Microarchitecture,
+    name: str,
+    *,
+    once: bool = False,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Team:
     """Record one call of every thread, the second one where each has one, and simulate them beside each other.
+
+    Lines that they write by turns are said as soon as they are known: simulating takes longer than recording.
+
+    Parameters
+    ----------
+    tracer, program, symbol, arguments, core
+        How, and what.
+    name : str
+        The function, as its source writes it.
+    once : bool
+        Whether each thread calls it once, as far as that is known.
+    say : callable
+        Called with what is known first.
 
     Raises
     ------
@@ -210,17 +214,51 @@ def team_of(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PerfkitWarning)
-        skip = 1
+        skip = 0 if once else 1
         try:
-            traces = replace(tracer, skip=1).run_threads(program, symbol, arguments)
-            if len(traces) < 2:  # the others made one call only
+            traces = replace(tracer, skip=skip).run_threads(program, symbol, arguments)
+            if len(traces) < 2 and skip:  # the others made one call only
                 raise DataError("one thread")
         except DataError:
+            if once:
+                raise
             skip = 0
             traces = replace(tracer, skip=0).run_threads(program, symbol, arguments)
+        lines = traces.shared_lines()
+        if by_turns := _by_turns(name, traces, lines):
+            say(f"{by_turns}. What would help besides comes next.")
         result = run_threads(Gus(core, warm="caches"), traces if traces.complete else _beginning(traces))
         whole = () if traces.complete else _whole(tracer, program, symbol, arguments)
-    return Team(name, traces, result, shlex.join([str(program), *arguments]), whole=whole, skip=skip)
+    return Team(name, traces, result, shlex.join([str(program), *arguments]), whole=whole, skip=skip, lines=lines)
+
+
+def _written(traces: ThreadTraces, lines: SharedLines) -> "pd.Series | None":
+    """Return the line that threads write most by turns, those first whose bytes they do not share; None if none is."""
+    often = _OFTEN * sum(each.instruction_count for each in traces.values())
+    table = lines.to_frame()
+    table = table[table["writes"] >= often]
+    by_many = table["writers"].str.contains(",", regex=False)  # one that others only read is not written by turns
+    for found in (table[table["sharing"] != "true"], table[(table["sharing"] == "true") & by_many]):
+        if len(found):
+            return found.iloc[(found["reads"] + found["writes"]).argmax()]
+    return None
+
+
+def _by_turns(name: str, traces: ThreadTraces, lines: SharedLines) -> str:
+    """Say that threads write one line of memory by turns; "" where they do not."""
+    row = _written(traces, lines)
+    if row is None:
+        return ""
+    apart = "" if lines.phased else ", if they run side by side, which is not known here"
+    what, remedy = (
+        (f"one variable by turns (true sharing{apart})", "let each thread sum up in a variable of its own")
+        if row["sharing"] == "true"
+        else (f"one line of memory by turns (false sharing{apart})", "give each thread 64 bytes of its own")
+    )
+    return (
+        f"The threads of {name} write {what}: {row['variable'] or 'memory'}, at {row['places']}. On a machine that "
+        f"costs several times as much as is simulated: {remedy} first"
+    )
 
 
 def _beginning(traces: ThreadTraces) -> ThreadTraces:

@@ -249,7 +249,6 @@ class _Inquiry:
     placed: bool = False  # whether what is explained is such a part, chosen by where the time goes
     expected: float = 0.0  # cycles of such a part with that in the caches
     inner: HotFunction | None = None  # the hottest function, also where one that calls it is explained
-    inner_run: CallTimes | None = None  # its calls
     timings: dict[tuple[str, str], CallTimes] = field(default_factory=dict)  # the first run of each timed function
     watched: Waits | None = None  # what one run more waited for, once somebody asks
 
@@ -305,10 +304,13 @@ class _Inquiry:
     def _explained(self, found: Profile | None, hot: HotFunction, reason: str) -> Diagnosis:
         """Return the answer about a function."""
         with self._stage(f"timing the calls of {hot.name}"):
-            timed, why_not = self._timed(hot)
-        self.inner, self.inner_run = hot, timed[0] if timed else None
+            timed, why_not = self._timed(hot, brief=not self.asked)
+        self.inner = hot
         if self._too_short(timed):
             hot, reason, timed = self._caller_of(hot, reason, timed, found)
+        if timed and timed[0].brief:
+            with self._stage(f"timing all calls of {hot.name}"):
+                timed, why_not = self._timed(hot)
         core = Microarchitecture.load(self.core)
         team = None
         if self.crowded or hot.threads > 1:
@@ -605,13 +607,19 @@ class _Inquiry:
         """Return the library that holds the function, "" for the program itself."""
         return "" if Path(hot.path).resolve() == self.target.program.resolve() else hot.path
 
-    def _timed(self, hot: HotFunction) -> tuple[list[CallTimes], str]:
-        """Return the function's calls timed in some runs, or why they cannot be; those of one run are kept."""
+    def _timed(self, hot: HotFunction, *, brief: bool = False) -> tuple[list[CallTimes], str]:
+        """Return the function's calls timed in some runs, or why they cannot be; those of one run are kept.
+
+        With `brief` the run may end as soon as it is known that they are too short; not where other threads may come.
+        """
         runs: list[CallTimes] = []
         try:
             if (hot.path, hot.symbol) not in self.timings:
                 with self.ahead.resting():
-                    self.timings[hot.path, hot.symbol] = self._once(hot)
+                    run = self._once(hot, least=_SHORT if brief and hot.threads <= 1 else 0.0)
+                if run.brief:
+                    return [run], ""
+                self.timings[hot.path, hot.symbol] = run
             runs.append(self.timings[hot.path, hot.symbol])
         except (Refusal, UnavailableError) as error:
             return runs, f"{hot.name} cannot be timed call by call: {error}"
@@ -674,7 +682,7 @@ class _Inquiry:
             if within and caller.symbol == "main" and _lasts(found) > _FAR_IN * self.limit:
                 break
             with self._stage(f"timing the calls of {caller.name}, which calls {hot.name}"):
-                runs, _ = self._timed(caller)
+                runs, _ = self._timed(caller, brief=True)
             if not runs or self.crowded:
                 self.crowded = False
                 break
@@ -704,8 +712,12 @@ class _Inquiry:
             limit=limit, callees=True, timeout=_PATIENCE + 4 * self.seconds,
             library=self._place(hot), stdin=self.target.stdin,
         )  # fmt: skip
+        run = self.timings.get((hot.path, hot.symbol))
+        once = run is not None and not run.ended and run.calls + run.others <= max(hot.threads, 2)
         try:
-            team = team_of(tracer, self.target.subject, hot.symbol, self.target.arguments, core, hot.name)
+            team = team_of(
+                tracer, self.target.subject, hot.symbol, self.target.arguments, core, hot.name, once=once, say=self.say
+            )
         except (DataError, SettingError, UnavailableError) as error:
             if self.crowded:
                 raise DataError(
@@ -743,10 +755,12 @@ class _Inquiry:
         rows = self.found.addresses[self.found.addresses["file"].isin(libraries)]
         return found + list(zip(rows["file"].tolist(), rows["address"].astype(int).tolist(), strict=True))[:_SEEN]
 
-    def _once(self, hot: HotFunction, calls: int = 0, environment: Mapping[str, str] | None = None) -> CallTimes:
+    def _once(
+        self, hot: HotFunction, calls: int = 0, environment: Mapping[str, str] | None = None, least: float = 0.0
+    ) -> CallTimes:
         return time_calls(
             self.target.subject, hot.symbol, self.target.arguments, library=self._place(hot),
-            stdin=self.target.stdin, seconds=self.seconds, calls=calls, environment=environment,
+            stdin=self.target.stdin, seconds=self.seconds, calls=calls, environment=environment, least=least,
         )  # fmt: skip
 
     def _again(self, hot: HotFunction, calls: int) -> list[CallTimes]:
@@ -1106,8 +1120,11 @@ class _Inquiry:
         much of its caller's time. Where only such calls themselves are recorded, without their caller, these are so
         many. None where that is not known, or by too few samples.
         """
-        run, inner = self.inner_run, self.inner
-        if run is None or inner is None or not (each := _cycles_of_a_sample(found, run)) or found is None:
+        inner = self.inner
+        if inner is None or found is None or not (runs := self._timed(inner)[0]):
+            return None
+        run = runs[0]
+        if not (each := _cycles_of_a_sample(found, run)):
             return None
         samples, _ = _hits(found, trace)
         entry = np.uint64(elf_as_it_is(inner.path).functions[inner.symbol].address)

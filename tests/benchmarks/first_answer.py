@@ -5,6 +5,7 @@
 """
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -27,7 +28,9 @@ def answer(words: list[str], cache: str = "") -> None:
         for line in piece.decode().splitlines():
             if "perfkit:" in line:
                 print(f"  {now - began:6.1f} s  {line.partition('perfkit: ')[2]}")
-                first = first or (f"{now - began:.1f} s" if "What would help comes next" in line else "")
+                first = first or (
+                    f"{now - began:.1f} s" if re.search(r"What would help( besides)? comes next", line) else ""
+                )
     status = process.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime

@@ -298,7 +298,7 @@ def test_calls_that_are_over_before_the_clocks_reading_is_read_are_no_failure():
     late = threading.Timer(0.1, os.write, (other, text))
     late.start()
     try:
-        readings, ended = messages(channel, None, time.monotonic() + 5, 5.0, lambda: True)
+        readings, ended = messages(channel, None, time.monotonic() + 5, 5.0, lambda _: True)
     finally:
         late.join()
         os.close(channel)

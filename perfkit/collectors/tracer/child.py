@@ -225,7 +225,7 @@ class Session:
         bodies = self.bodies(entry)
         self.region = cloning.Region(
             entry, self.read, self._unwritten, spec["callees"], set(spec["leaders"]), self._pointed(), bodies,
-            threads=self.pages > 1,
+            likely=None if spec.get("pinned") else self._of_files, threads=self.pages > 1,
         )  # fmt: skip
         self._map_buffers()
         count = sum(len(block.instructions) for block in self.region.blocks)
@@ -417,6 +417,19 @@ class Session:
             else:
                 found.append(self.load_address + offset)
         return found
+
+    def _of_files(self, functions: list[Any]) -> list[int]:
+        """Return what libc calls through its table of a file's functions, where a region uses files.
+
+        Most of it is seldom called (once per buffer), and each one met would have the recording begin anew.
+        """
+        if not any(function.name.startswith("_IO_") for function in functions):
+            return []
+        try:  # struct _IO_jump_t of glibc's libioP.h: two numbers, then the functions
+            table = (ctypes.c_uint64 * 21).in_dll(ctypes.CDLL(None), "_IO_file_jumps")
+        except ValueError:
+            return []
+        return [address for address in table[2:] if address]
 
     def _find(self, address: int) -> Any:
         if not hasattr(self, "modules"):

@@ -96,6 +96,8 @@ class Region:
         Addresses known to be called through pointers, from earlier attempts.
     bodies : list of Function
         More functions whose calls are traced: bodies of parallel loops.
+    likely : callable, optional
+        ``likely(functions)`` gives addresses that those functions most likely call through pointers.
     threads : bool
         Whether several threads are recorded: functions that call the kernel, as threads that wait do, stay outside.
     """
@@ -107,6 +109,7 @@ class Region:
     leaders: set[int] = field(default_factory=set)
     pointed: list[int] = field(default_factory=list)
     bodies: list[Function] = field(default_factory=list)
+    likely: Callable[[list[Function]], list[int]] | None = None
     threads: bool = False
     functions: list[Function] = field(default_factory=list)
     blocks: list[ClonedBlock] = field(default_factory=list)
@@ -115,12 +118,9 @@ class Region:
     def __post_init__(self) -> None:
         self._code: dict[int, list[Instruction]] = {}
         self._accesses: dict[int, list[Access]] = {}
-        pending = [self.entry, *self.bodies, *self._reached_by_pointer()]
-        while pending:
-            function = pending.pop()
-            if function.start not in self._code:
-                self._decode(function)
-                pending += self._followed(function)
+        self._take([self.entry, *self.bodies, *self._reached_by_pointer(self.pointed)])
+        if self.callees and self.likely is not None:
+            self._take(self._reached_by_pointer(self.likely(self.functions)))
         self._ordered = sorted(self.functions, key=lambda function: function.start)
         if self.has_indirect_jumps:
             starts = {i.ip for code in self._code.values() for i in code}
@@ -161,10 +161,18 @@ class Region:
         k = bisect_right(self._ordered, address, key=lambda function: function.start) - 1
         return self._ordered[k] if k >= 0 and address in self._ordered[k] else None
 
-    def _reached_by_pointer(self) -> list[Function]:
-        """Return the functions that earlier attempts called through pointers; what cannot be copied stays outside."""
+    def _take(self, pending: list[Function]) -> None:
+        """Decode functions, and those that they lead to."""
+        while pending:
+            function = pending.pop()
+            if function.start not in self._code:
+                self._decode(function)
+                pending += self._followed(function)
+
+    def _reached_by_pointer(self, addresses: list[int]) -> list[Function]:
+        """Return the functions that are called through pointers; what cannot be copied stays outside."""
         found = []
-        for address in self.pointed:
+        for address in addresses:
             function = self.find(address)
             if function is not None and self._clonable(function):
                 found.append(function)

@@ -46,6 +46,7 @@ _LOADING = 20.0  # seconds for the child to start
 _COUNTED = 0.1  # seconds of a run from which the kernel's clock, of 10 ms per tick, tells a share
 _LASTING = 0.1  # seconds of a run, from which on what it waited says something
 _LOOK = 0.01  # seconds between looks at how many calls there were
+_ENOUGH = 20_000  # calls that tell whether a function's calls are short
 # Flags of MXCSR: an operand was subnormal, a result too small to be normal; such results are flushed to zero.
 _SUBNORMAL, _UNDERFLOW, _FLUSHED = 1 << 1, 1 << 4, 1 << 15
 _MULTIPLY = (2, 3, 4, 5)  # cycles that a dependent multiplication may take
@@ -113,6 +114,9 @@ class CallTimes:
         Whether SSE or AVX arithmetic first met a number below the normal range, as operand or result, within a timed
         call. False where such numbers are taken for zero, and where the program had met one before: the processor's
         flags stay set.
+    brief : bool
+        Whether the run was ended early, for its calls are short: how many there are, and what the run waits for, is
+        not known.
     """
 
     ticks: NDArray[np.int64]
@@ -134,6 +138,7 @@ class CallTimes:
     idle: float = 0.0
     subnormal: bool = False
     in_kernel: float = 0.0
+    brief: bool = False
 
     @property
     def cycles_per_second(self) -> float:
@@ -169,6 +174,7 @@ def time_calls(
     seconds: float = 3.0,
     calls: int = 0,
     environment: Mapping[str, str] | None = None,
+    least: float = 0.0,
 ) -> CallTimes:
     """Run a program and time the calls of one of its functions, or of a function of a library that it loads.
 
@@ -186,6 +192,8 @@ def time_calls(
         Stop the run after this many calls; 0: let it run to its end.
     environment : mapping of str to str, optional
         Variables that are set for the run.
+    least : float
+        Stop the run as soon as half of many calls took fewer cycles than this (``brief``).
 
     Raises
     ------
@@ -205,10 +213,13 @@ def time_calls(
         }  # fmt: skip
         began = time.monotonic()
         enough = partial(_called, handles["context"], calls) if calls else None
+        if least:
+            enough = partial(_are_short, handles, least)
         made = program_child(_CHILD, program, specification, stdin, [*handles.values()], environment)
         with made as (process, channel, printed):
             kept: dict[bytes, bytes] = {}
             found, ended = messages(channel, process, began + seconds + _LOADING, seconds, enough, kept)
+            brief = bool(least) and len(found) == 1 and not ended
             maps = kept[b"M"].decode(errors="surrogateescape") if b"M" in kept else _maps(process.pid)
             maps = maps.replace(str(printed.parent.resolve() / "program.so"), str(program.resolve()))
             text = tail(printed)
@@ -228,7 +239,7 @@ def time_calls(
         begun = _faults_begun(handles["context"], before, times.calls)
         return replace(
             times, maps=maps, waited=waited, faults=faults, faults_begun=begun, ticks_per_second=rate, shared=shared,
-            kernel=kernel, in_kernel=in_kernel, idle=idle,
+            kernel=kernel, in_kernel=in_kernel, idle=idle, brief=brief,
             subnormal=bool(flags & _SUBNORMAL or (flags & _UNDERFLOW and not now & _FLUSHED)),
         )  # fmt: skip
     finally:
@@ -308,7 +319,7 @@ def messages(
     process: "subprocess.Popen[bytes]",
     deadline: float,
     seconds: float,
-    enough: Callable[[], bool] | None,
+    enough: Callable[[tuple[int, ...]], bool] | None,
     kept: dict[bytes, bytes] | None = None,
 ) -> tuple[list[tuple[int, ...]], str]:
     """Return the clock's readings and how the run ended; what else was told goes into `kept`, by its kind."""
@@ -318,7 +329,9 @@ def messages(
         left = deadline - time.monotonic()
         ready = left > 0 and select.select([channel], [], [], left if enough is None else min(left, _LOOK))[0]
         if not ready and enough is not None and left > _LOOK:
-            if readings and enough():  # on a busy machine the calls may be over before the first reading is read
+            if readings and enough(
+                readings[0]
+            ):  # on a busy machine the calls may be over before the first reading is read
                 return readings, ""
             continue
         if not ready:
@@ -407,10 +420,18 @@ def _faults_begun(context: int, before: _Before | None, calls: int) -> tuple[int
     return tuple(max(0, struct.unpack("<q", os.pread(context, 8, one))[0] - before.faults) for one in at)
 
 
-def _called(context: int, calls: int) -> bool:
+def _called(context: int, calls: int, _reading: tuple[int, ...] = ()) -> bool:
     """Whether this many calls have returned."""
     begun, active = (struct.unpack("<Q", os.pread(context, 8, at))[0] for at in (CALLS, ACTIVE))
     return bool(begun - bool(active) >= calls)
+
+
+def _are_short(handles: dict[str, int], least: float, reading: tuple[int, ...]) -> bool:
+    """Whether half of many calls took fewer cycles than this, by the clock's reading before the run."""
+    if not _called(handles["context"], _ENOUGH):
+        return False
+    ticks = np.frombuffer(os.pread(handles["ticks"], 8 * _ENOUGH, 0), dtype=np.int64)
+    return bool(np.median(ticks) - reading[2] < least * _per_cycle(*reading))
 
 
 def _read(
