@@ -278,10 +278,11 @@ def _row(
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
     kept = [timing[at].get("rare") for at in said.among]  # an earlier version kept a number, or nothing
     seen = [one for one in kept if isinstance(one, Sequence) and len(one) == _OF_RARE]
-    rare = _added_by_rare(seen, max(study.policy.tolerance, readings))
+    in_turns = all(one[0] for one in seen)  # with chains, which tell what interrupts take
+    rare = _added_by_rare(seen, max(study.policy.tolerance * (1 if in_turns else _MUCH), readings))
     varies = _VARIES.format(more) if more > max(_MUCH * study.policy.tolerance, readings) else ""
     if rare and (rare > more or not varies):
-        varies = (_RARE if all(one[0] for one in seen) else _RARE_OR_OTHERS).format(rare)
+        varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
     few = _FEW_SEEN.format(executions // _SURE_OF, executions) if 0 < executions < _MANY and not varies else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
@@ -340,7 +341,7 @@ _VARIES = (
 )
 _OF_RARE = 13  # numbers of `Experiment.rare`
 _SURE = 2.5  # standard errors by which rare windows add more than interrupts do, from which it is said
-_SURE_OF = 8  # long windows, by which they do: more than the square of the errors, as interrupts lie among them
+_SURE_OF = 14  # long windows to be expected, of which there are seven, the square of the errors, in 98 of 100 rows
 _MANY = 1_000  # executions, below which it is said how many there were
 _FEW_SEEN = "work in fewer than one of {:,} executions would not show: {:,} were looked at"
 _RARE = (

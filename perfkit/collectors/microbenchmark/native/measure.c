@@ -594,7 +594,8 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     }
     answer_bias(at, &one, pk.steps);
     answer_varies(one.grain);
-    if (counter < 0) answer_rare(program || cold ? NULL : run, &pk, own_ticks, one.ns * (double)pk.steps > ASKED || program || cold ? own_n : 0);
+    double window_ns = one.ns * (double)pk.steps;
+    if (counter < 0) answer_rare(program || cold ? NULL : run, &pk, window_ns, own_ticks, window_ns > ASKED || program || cold ? own_n : 0);
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);

@@ -1,7 +1,8 @@
 /* Rare executions that take much longer than most, which the figure (that of the fast windows) leaves out, told from interrupts,
    which do the same to a window: windows in a row, by ticks alone, in turns with chains, which only interrupts make longer. */
-#define RARE_FOR 5e6    /* nanoseconds of such windows and chains beside no busy neighbour, and at most three times as many in all */
-#define LONG_FOR 4e7    /* the same of windows that take long: three times as many windows as were timed before, but no longer */
+#define RARE_FOR 5e6    /* nanoseconds of such windows and chains beside no busy neighbour, and at most three times as many in all, */
+#define RARE_OF 300     /* and of so many windows more, */
+#define LONG_FOR 4e7    /* but no longer */
 #define BLOCK 2e5       /* nanoseconds between two readings of the clock */
 #define MUCH_LONGER 0.03 /* than the middle one, relative; or four times as much as a quarter of all takes longer */
 
@@ -38,12 +39,11 @@ static double ticks_of_window(variant_function run, pk_context *pk, int long_one
 }
 /* What rare executions add to the windows, and interrupts to chains. `timed`: windows that were timed before, which count as well
    where a window takes long, and alone where there can be no others (`run` is NULL). */
-static void answer_rare(variant_function run, pk_context *pk, double *timed, int timed_n) {
+static void answer_rare(variant_function run, pk_context *pk, double window_ns, double *timed, int timed_n) {
     static double windows[LARGEST], chains[LARGEST];
     int n = 0, c = 0, long_ones = timed_n > 0;
     for (; n < timed_n; n++) windows[n] = timed[n];
-    double kept = 0, begun = (double)nanoseconds(), now = begun, length = RARE_FOR;
-    for (int i = 0; i < timed_n; i++) length += 3 * timed[i] * (double)pk->steps * tick_ns;
+    double kept = 0, begun = (double)nanoseconds(), now = begun, length = RARE_FOR + (run ? RARE_OF * window_ns : 0);
     if (length > LONG_FOR) length = LONG_FOR;
     while (kept < length && now - begun < 3 * length) {
         int n_before = n, c_before = c;
