@@ -93,7 +93,8 @@ class Assembly(Strict):
     @classmethod
     def _one_line_each(cls, lines: tuple[str, ...]) -> tuple[str, ...]:
         for line in lines:
-            if not line.strip() or "\n" in line or '"' in line or "\\" in line or line.strip().startswith((".", "#")):
+            comment = line.strip().startswith((".", "#", "/"))
+            if not line.strip() or "\n" in line or '"' in line or "\\" in line or comment:
                 raise ValueError(f"{line!r} is not one assembly instruction")
         return tuple(line.strip() for line in lines)
 

@@ -151,7 +151,7 @@ def test_merged_and_repeated_mappings_are_no_keys_that_stand_twice(tmp_path):
     assert set(study.dimensions) == {"N", "n", "M"}
 
 
-@pytest.mark.parametrize("line", ['nop"; system("true")', '.include "f"', "nop\n.byte 1", "  "])
+@pytest.mark.parametrize("line", ['nop"; system("true")', '.include "f"', "nop\n.byte 1", "  ", "/no/such/file"])
 def test_an_instruction_is_one_instruction(line):
     with pytest.raises(SettingError, match="not one assembly instruction"):
         Study(assembly={"instructions": [line]})

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 _RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
 _LOCATED = 1 << 16  # records whose lines are looked up at a time
 _ROUNDING = ("none", "up", "down")
-_ON_OR_OFF = ("x86_order", "inflight_merging", "inflight_blocking")  # or None
 _BELOW_L1 = ("access", "line", None)
 
 

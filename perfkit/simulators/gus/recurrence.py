@@ -33,7 +33,7 @@ What is added to the printed algorithm, with its reason:
 - vector operations hold a scheduler's entry until they begin, where the core file gives its size.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,6 +106,41 @@ _U: Any = np.uint64  # an index of unsigned type saves numba the test for a nega
 _I: Any = np.int64
 
 
+class Constants(NamedTuple):
+    """What stays the same during a pass: read once, because machine code cannot know that nothing is written there."""
+
+    split: Any  # what a load across the end of a line takes longer
+    again: Any  # how often more it uses the load's ports
+    retag_port: Any
+    fill_buffers: Any
+    sizes: Any  # of the reorder, load and store buffers and of the queue of vector operations
+    penalty: Any  # of a misprediction
+    byte: Any  # of L1's bandwidth
+    taken: Any  # between taken branches
+    jump_pairs: Any  # whether two of these go together
+    group: Any  # room of a group of the micro-op cache, 0 where the core has none
+    most: Any  # uops and constants of such a group
+    lined: Any  # whether lines of code are read apart from groups
+    in_pairs: Any  # stores: 0 by line, 1 pairs, else the shift of a piece of a line
+    runs: Any  # whether stores into one piece that follow one another are written together
+    piece: Any  # what a granule is shifted by to get what is written at a time
+
+
+class Accesses(NamedTuple):
+    """What one instruction's accesses to memory have come to so far."""
+
+    value: Any  # when all values that it loads are there, or before every time
+    cause: Any  # of the latest of them
+    walked: Any  # whether that waited for a TLB: the bits of its access's code
+    count: Any  # its constraints
+    arrived: Any  # when the lines that it stores to are there
+    split_store: Any
+    page_split: Any
+    uses: Any
+    misses: Any  # fill buffers used since the beginning
+    newest: Any  # when the latest line arrives
+
+
 @inlined
 def _field(about: Any, place: Any) -> Any:  # pragma: no cover - compiled
     """Return a count, or the flags, of an instruction."""
@@ -166,8 +201,8 @@ def _used(  # pragma: no cover - compiled
 
 @inlined
 def _grouped(  # pragma: no cover - compiled
-    into: Any, flags: Any, lined: Any, place: Any, constants: Any, counts: Any, group: Any, most: Any, fe: Any,
-    disp: Any, costs: Any, now: Any,
+    into: Any, flags: Any, lined: Any, place: Any, constants: Any, counts: Any, group: Any, most: Any, front: Any, disp:
+    Any, costs: Any, now: Any,
 ) -> Any:  # fmt: skip
     """Front end: a full group of uops is followed by another; return when its uops are there, and the next's counts."""
     grouped, crowded = counts[0] + place, counts[1] + constants
@@ -176,22 +211,22 @@ def _grouped(  # pragma: no cover - compiled
         fetch = load(costs.fetch, 0)
         opened = later(load(now, 8) + fetch, disp + times(fetch, -AHEAD))
         store(now, 8, opened)
-        fe = later(fe, opened)
-    return fe, (grouped, crowded)
+        front = later(front, opened)
+    return front, (grouped, crowded)
 
 
 @inlined
 def _entered(  # pragma: no cover - compiled
-    taint: Any, spent: Any, count: Any, disp: Any, why: Any, u: Any, flags: Any, scheduled: Any, slots: Any, loads: Any,
-    stores: Any, queued: Any, sizes: Any, costs: Any, state: Any, n: Any,
+    taint: Any, spent: Any, count: Any, disp: Any, why: Any, uops: Any, flags: Any, scheduled: Any, slots: Any, loads:
+    Any, stores: Any, queued: Any, sizes: Any, costs: Any, state: Any, n: Any,
 ) -> Any:  # fmt: skip
     """Dispatch: an entry in every buffer that the instruction needs; return the time, constraints and cause.
 
     ``sizes`` are those of the reorder, load and store buffers and of the queue of vector operations.
     """
     rob, lb, sb, queue = sizes
-    if u > 0:
-        v, at = _freed(state.rob, slots + u - 1, rob, costs.rob), (slots + u - 1 - rob) & (len(state.rob) - 1)
+    if uops > 0:
+        v, at = _freed(state.rob, slots + uops - 1, rob, costs.rob), (slots + uops - 1 - rob) & (len(state.rob) - 1)
         disp, count, why = _waits(taint, spent, to.DISPATCH, count, disp, v, to.BY_ROB, at, n, why, ROB)
     if flags & LOADS:
         v, at = _freed(state.loads, loads, lb, costs.load_buffer), (loads - lb) & (len(state.loads) - 1)
@@ -207,7 +242,7 @@ def _entered(  # pragma: no cover - compiled
 
 @inlined
 def _led(  # pragma: no cover - compiled
-    into: Any, flags: Any, lined: Any, fe: Any, disp: Any, costs: Any, now: Any
+    into: Any, flags: Any, lined: Any, front: Any, disp: Any, costs: Any, now: Any
 ) -> Any:
     """Front end: a line of code or a taken branch begins another read of it; return when its uops are there."""
     if lined and (into & TAKEN or flags & NEW_LINE):
@@ -215,8 +250,8 @@ def _led(  # pragma: no cover - compiled
         read = 2 if into & TAKEN and flags & CROSSES else 1
         opened = later(load(now, 9) + times(fetch, read), disp + times(fetch, -AHEAD))
         store(now, 9, opened)
-        fe = later(fe, opened)
-    return fe
+        front = later(front, opened)
+    return front
 
 
 @inlined
@@ -224,9 +259,9 @@ def _translated(  # pragma: no cover - compiled
     taint: Any,
     spent: Any,
     walk: Any,
-    got: Any,
+    come: Any,
     which: Any,
-    no: Any,
+    n_acc: Any,
     uses: Any,
     disp: Any,
     n: Any,
@@ -236,17 +271,17 @@ def _translated(  # pragma: no cover - compiled
     """Load: the address's page is looked for; return the access's time, cause, constraints and the uses."""
     if walk == PAGE_WALK:
         cost, cause = load(costs.walk, WALKING), TRANSLATION + walk - 1
-        got, no, which, uses = _used(
-            taint, spent, to.ACCESS, no, got, which, uses, cause, to.BY_LEVEL, level, WALKERS, cost, disp, n
+        come, n_acc, which, uses = _used(
+            taint, spent, to.ACCESS, n_acc, come, which, uses, cause, to.BY_LEVEL, level, WALKERS, cost, disp, n
         )
     if walk:
-        got = got + load(costs.walk, walk)
-    return got, which, no, uses
+        come = come + load(costs.walk, walk)
+    return come, which, n_acc, uses
 
 
 @inlined
 def _moved(  # pragma: no cover - compiled
-    taint: Any, spent: Any, code: Any, level: Any, got: Any, which: Any, no: Any, uses: Any, disp: Any, n: Any,
+    taint: Any, spent: Any, code: Any, level: Any, come: Any, which: Any, n_acc: Any, uses: Any, disp: Any, n: Any,
     costs: Any, s_level: Any,
 ) -> Any:  # fmt: skip
     """Load: a line comes from beyond L1, through every level's bandwidth; return as `_translated`.
@@ -257,8 +292,8 @@ def _moved(  # pragma: no cover - compiled
     for z in range(1, level + max(fetched, 1)):
         q = z if z <= level else z - level + 1
         cost, cause = load(costs.line, q), LEVEL_BANDWIDTH + q
-        got, no, which, uses = _used(
-            taint, spent, to.ACCESS, no, got, which, uses, cause, to.BY_LEVEL, s_level, q, cost, disp, n
+        come, n_acc, which, uses = _used(
+            taint, spent, to.ACCESS, n_acc, come, which, uses, cause, to.BY_LEVEL, s_level, q, cost, disp, n
         )
     if code & WRITE_BACKS:  # nothing waits for them, but they take bandwidth
         for q in range(1, 4):
@@ -267,44 +302,44 @@ def _moved(  # pragma: no cover - compiled
                 if taint is not None:
                     uses = to.use(taint, to.BY_LEVEL, q, uses, v, disp, n)
                 store(s_level, q, later(v, disp) + load(costs.back, q))
-    return got, which, no, uses
+    return come, which, n_acc, uses
 
 
 @inlined
 def _arrived(  # pragma: no cover - compiled
-    taint: Any, spent: Any, code: Any, level: Any, vector: Any, i: Any, line: Any, place: Any, got: Any, which: Any,
-    no: Any, newest: Any, n: Any, costs: Any, state: Any, lines: Any,
+    taint: Any, spent: Any, code: Any, level: Any, vector: Any, i: Any, line: Any, place: Any, come: Any, which: Any,
+    n_acc: Any, newest: Any, n: Any, costs: Any, state: Any, lines: Any,
 ) -> Any:  # fmt: skip
     """Load: the value comes from its level, its line or the store that has it; return its time, cause, constraints."""
-    got = got + load(costs.load, i) + load(costs.beyond, level + vector)
+    come = come + load(costs.load, i) + load(costs.beyond, level + vector)
     if code & SPLIT:
-        got = got + load(costs.split, 0)
-    if level == 0 and reaches(newest, got):  # a hit, but the line may be on its way
+        come = come + load(costs.split, 0)
+    if level == 0 and reaches(newest, come):  # a hit, but the line may be on its way
         v = load(lines.arrival, line)
         if taint is not None:
-            no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_LINE, line, n)
-        if spent is not None and v > got:
+            n_acc = to.constrain(taint, to.ACCESS, n_acc, come, v, to.BY_LINE, line, n)
+        if spent is not None and v > come:
             which = LEVEL_LATENCY + lines.origin[_U(line)]
-        got = later(got, v)
+        come = later(come, v)
     if code & BLOCKED:
         v = load(state.stores, place) + load(costs.forward, 2)
-        got, no, which = _waits(taint, spent, to.ACCESS, no, got, v, to.BY_STORES, place, n, which, FORWARD)
+        come, n_acc, which = _waits(taint, spent, to.ACCESS, n_acc, come, v, to.BY_STORES, place, n, which, FORWARD)
     elif code & FORWARDED:
         v = load(state.data, place) + load(costs.forward, vector >> 2)
-        got, no, which = _waits(taint, spent, to.ACCESS, no, got, v, to.BY_DATA, place, n, which, FORWARD)
-    return got, which, no
+        come, n_acc, which = _waits(taint, spent, to.ACCESS, n_acc, come, v, to.BY_DATA, place, n, which, FORWARD)
+    return come, which, n_acc
 
 
 @inlined
 def _charged(  # pragma: no cover - compiled
-    spent: Any, i: Any, cause: Any, walked: Any, a: Any, before: Any, ret: Any, costs: Any
+    spent: Any, i: Any, cause: Any, walked: Any, address: Any, before: Any, retired: Any, costs: Any
 ) -> None:
     """Retire: charge an instruction with the ticks by which retirement advanced, by cause."""
     part = 0
     if walked:  # as much of the translation, which begins with the address, as retirement waited for
-        part = max(min(a + load(costs.walk, walked), ret) - later(a, before), 0)
+        part = max(min(address + load(costs.walk, walked), retired) - later(address, before), 0)
         spent[_U(i), _U(TRANSLATION + walked - 1)] += part
-    spent[_U(i), _U(cause)] += ret - before - part
+    spent[_U(i), _U(cause)] += retired - before - part
 
 
 @inlined
@@ -332,6 +367,383 @@ def _committed(  # pragma: no cover - compiled
     return written, (line_before, line_last, paired)
 
 
+@inlined
+def _constants(costs: Any) -> Any:  # pragma: no cover - compiled
+    """Read what stays the same."""
+    in_pairs = costs.pairs[0]
+    runs = in_pairs > 1
+    return Constants(
+        split=load(costs.split, 0),
+        again=costs.again[0],
+        retag_port=costs.retag_port[0],
+        fill_buffers=costs.same[3],
+        sizes=(costs.same[0], costs.same[1], costs.same[2], costs.same[4]),
+        penalty=load(costs.penalty, 0),
+        byte=load(costs.byte, 0),
+        taken=load(costs.taken, 0),
+        jump_pairs=costs.taken_pairs[0] != 0,
+        group=costs.group[0],
+        most=costs.most[0],
+        lined=costs.lined[0],
+        in_pairs=in_pairs,
+        runs=runs,
+        piece=in_pairs if runs else costs.piece[0],
+    )
+
+
+@inlined
+def _jumped(  # pragma: no cover - compiled
+    jump: Any, joined: Any, place: Any, last: Any, disp: Any, fixed: Any
+) -> Any:
+    """Front end: a taken branch leads to a block at ``place``; return when, and whether another may go with it.
+
+    ``last`` is the block that was left: where it lies, and whether it ends with a jump. Of a pair the first leads on:
+    no turn of a loop takes less than a cycle. Calls and returns go alone.
+    """
+    came_from, jumped = last
+    both = joined and jumped
+    if not both:
+        jump = later(jump + fixed.taken, disp)
+    return jump, fixed.jump_pairs and jumped and not both and place > came_from
+
+
+@inlined
+def _dispatched(  # pragma: no cover - compiled
+    taint: Any, spent: Any, why: Any, into: Any, i: Any, block: Any, about: Any, disp: Any, end: Any, jump: Any, counts:
+    Any, joined: Any, last: Any, slots: Any, loads: Any, stores: Any, queued: Any, n: Any, fixed: Any, program: Any,
+    costs: Any, state: Any,
+) -> Any:  # fmt: skip
+    """Dispatch: an entry in every buffer, then the front end; return the time, its cause, and where the front end is.
+
+    ``into`` says how block ``b`` was entered, where the instruction is its first. Of the front end: when the last taken
+    branch was there, the counts of its group of uops, and whether a taken branch may go with the last one.
+    """
+    uops, flags = _field(about, SLOTS), _field(about, FLAGS)
+    front = disp
+    n_disp = 0
+    if taint is not None:
+        n_disp = to.begin(taint, n, i)
+    if into & MISPREDICTED:
+        v = end + fixed.penalty
+        disp, n_disp, why = _waits(taint, spent, to.DISPATCH, n_disp, disp, v, to.BY_RESULT, 0, n, why, MISPREDICTION)
+        if fixed.group:
+            store(state.now, 8, later(load(state.now, 8), disp))
+            store(state.now, 9, later(load(state.now, 9), disp))
+    if fixed.group and uops > 0:
+        place, constants = _I(program.place[_U(i)]), _I(program.constants[_U(i)])
+        front, counts = _grouped(
+            into, flags, fixed.lined, place, constants, counts, fixed.group, fixed.most, front, disp, costs, state.now
+        )
+    front = _led(into, flags, fixed.lined, front, disp, costs, state.now)
+    if into & TAKEN:
+        jump, joined = _jumped(jump, joined, program.block_place[_U(block)], last, disp, fixed)
+        front = later(front, jump)
+    scheduled = flags >> SCHEDULED_SHIFT & SCHEDULED
+    disp, n_disp, why = _entered(
+        taint, spent, n_disp, disp, why, uops, flags, scheduled, slots, loads, stores, queued, fixed.sizes, costs,
+        state, n,
+    )  # fmt: skip
+    if taint is not None:
+        to.front(taint, n_disp, front, disp, n)
+    if spent is not None and front > disp:
+        why = FRONT_END
+    return later(front, disp) + load(costs.front_end, uops), why, jump, counts, joined
+
+
+@inlined
+def _addressed(  # pragma: no cover - compiled
+    taint: Any, spent: Any, about: Any, disp: Any, why: Any, use: Any, register: Any, n: Any, program: Any, costs: Any,
+    state: Any,
+) -> Any:  # fmt: skip
+    """Load: address registers, then load ports; return when and why it goes on, constraints, uses.
+
+    ``use`` and ``register`` are the next entries of its lists of these; they are returned, too.
+    """
+    address, cause = disp, why
+    n_addr = uses = 0
+    if taint is not None:
+        n_addr = to.start(taint, to.ADDRESS, to.DISPATCH, 0, n)
+    for _ in range(_field(about, ADDRESSES)):
+        q = _I(program.register[_U(register)])
+        register += 1
+        v = load(state.register, q)
+        address, n_addr, cause = _waits(
+            taint, spent, to.ADDRESS, n_addr, address, v, to.BY_REGISTER, q, n, cause, LATENCY
+        )
+    for _ in range(_field(about, EARLY)):
+        q = _I(program.use[_U(use)])
+        cost, because = load(costs.use, use), PORTS + q
+        address, n_addr, cause, uses = _used(
+            taint, spent, to.ADDRESS, n_addr, address, cause, uses, because, to.BY_PORT, state.port, q, cost, disp, n
+        )
+        use += 1
+    return address, cause, n_addr, uses, use, register
+
+
+@inlined
+def _admitted(  # pragma: no cover - compiled
+    taint: Any, spent: Any, scheduler: Any, ready: Any, n_data: Any, cause: Any, left: Any, queued: Any, disp: Any, n:
+    Any, state: Any,
+) -> Any:  # fmt: skip
+    """Execute: a vector operation leaves the queue, in order, for an entry of its scheduler; return when."""
+    place = queued & (len(state.queue) - 1)
+    admitted = admit(state.held, scheduler, later(left, disp))
+    if taint is not None:
+        if admitted > later(left, disp):  # whoever began in the cycle before gave the entry free
+            who = freed_in(state.held, scheduler, admitted - TICKS)
+            to.inherit(taint, to.BY_QUEUE, place, to.BY_ISSUE, who, n)
+        elif left > disp:  # the queue is left in order
+            to.inherit(taint, to.BY_QUEUE, place, to.BY_QUEUE, (queued - 1) & (len(state.queue) - 1), n)
+        else:
+            to.put(taint, to.BY_QUEUE, place, to.DISPATCH, n)
+    store(state.queue, place, admitted)
+    ready, n_data, cause = _waits(
+        taint, spent, to.DATA, n_data, ready, admitted, to.BY_QUEUE, place, n, cause, SCHEDULER
+    )
+    return ready, n_data, cause, admitted
+
+
+@inlined
+def _missed(  # pragma: no cover - compiled
+    taint: Any, spent: Any, code: Any, level: Any, granule: Any, flags: Any, i: Any, ports: Any, come: Any, which: Any,
+    n_acc: Any, uses: Any, misses: Any, disp: Any, n: Any, fixed: Any, program: Any, costs: Any, state: Any, lines: Any,
+) -> Any:  # fmt: skip
+    """Load: what is not simply in L1: two lines, lines from beyond, a fill buffer and a place in L1 for each.
+
+    ``ports`` are the first and the last use of a load port.
+    """
+    filled = FIRST_SET
+    if code & SPLIT:  # a second access: the load's ports once more
+        for z in range(ports[0], ports[1]):
+            q = _I(program.use[_U(z)])
+            store(state.port, q, load(state.port, q) + times(load(costs.use, z), fixed.again))
+        second = (code >> SECOND_SHIFT) & LEVEL
+        if second > level:
+            level = second
+            which = LEVEL_LATENCY + level
+    come, which, n_acc, uses = _moved(taint, spent, code, level, come, which, n_acc, uses, disp, n, costs, state.level)
+    if level > 0:
+        if code & RETAGGED and fixed.retag_port >= 0 and flags & LOADS:  # loads of it are tried again
+            store(state.port, fixed.retag_port, load(state.port, fixed.retag_port) + load(costs.retag, 0))
+        mask = len(state.misses) - 1
+        v, place = _freed(state.misses, misses, fixed.fill_buffers, costs.fill_buffers), misses - fixed.fill_buffers
+        come, n_acc, which = _waits(
+            taint, spent, to.ACCESS, n_acc, come, v, to.BY_MISSES, place & mask, n, which, FILL_BUFFERS
+        )
+        if lines.sets:
+            filled = FIRST_SET + (granule >> lines.shift & (lines.sets - 1))
+            v = load(state.level, filled)
+            come, n_acc, which = _waits(
+                taint, spent, to.ACCESS, n_acc, come, v, to.BY_LEVEL, filled, n, which, SET_FILL
+            )
+            # A written line that leaves the set is one more to move.
+            store(state.level, filled, come + load(costs.set_fill, code >> WRITE_BACK_SHIFT & 1))
+        store(state.misses, misses & mask, come + load(costs.load, i) + load(costs.beyond, level))
+        misses += 1
+    return come, which, n_acc, uses, level, misses, filled
+
+
+@inlined
+def _brought(  # pragma: no cover - compiled
+    taint: Any, spent: Any, code: Any, level: Any, line: Any, arrives: Any, n: Any, lines: Any
+) -> None:
+    """Load: a line, or two, comes to L1 at a time that later accesses wait for."""
+    store(lines.arrival, line, arrives)
+    if spent is not None:
+        lines.origin[_U(line)] = level
+    if taint is not None:
+        to.fetch(taint, line, n)
+    if code & SPLIT and (line + 1) % (512 >> lines.shift):  # not across the end of a page
+        store(lines.arrival, line + 1, arrives)
+        if spent is not None:
+            lines.origin[_U(line + 1)] = level
+        if taint is not None:
+            to.fetch(taint, line + 1, n)
+
+
+@inlined
+def _renamed(  # pragma: no cover - compiled
+    taint: Any, spent: Any, place: Any, why: Any, which: Any, disp: Any, n: Any, state: Any
+) -> Any:
+    """Load: what was stored is known by its register, and nothing waits for the load; return as `_arrived`."""
+    v = load(state.value, place)
+    n_acc = 0
+    if taint is not None:
+        n_acc = to.start(taint, to.ACCESS, to.DISPATCH, 0, n)
+        n_acc = to.constrain(taint, to.ACCESS, n_acc, disp, v, to.BY_DATA, place, n)
+    if spent is not None:
+        which = FORWARD if v > disp else why
+    return later(disp, v), which, n_acc
+
+
+@inlined
+def _accessed(  # pragma: no cover - compiled
+    taint: Any, spent: Any, granule: Any, code: Any, size: Any, read: Any, flags: Any, i: Any, address: Any, n_addr:
+    Any, before: Any, disp: Any, why: Any, ports: Any, stores: Any, found: Any, n: Any, fixed: Any, program: Any, costs:
+    Any, state: Any, lines: Any,
+) -> Any:  # fmt: skip
+    """Load: one access to memory, of ``size`` bytes; return what all of the instruction's have come to.
+
+    ``address`` is when the address is known and the port is free, ``before`` what that waited for.
+    """
+    level = code & LEVEL
+    vector = 4 if flags & VECTOR else 0
+    line = granule >> lines.shift
+    walk = code >> WALK_SHIFT & WALK
+    come, uses, misses, newest, filled, n_acc = address, found.uses, found.misses, found.newest, FIRST_SET, 0
+    # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
+    which = before if level == 0 and before != LATENCY else LEVEL_LATENCY + level
+    if taint is not None:
+        n_acc = to.start(taint, to.ACCESS, to.ADDRESS, n_addr, n)
+    come, which, n_acc, uses = _translated(taint, spent, walk, come, which, n_acc, uses, disp, n, costs, state.level)
+    cost, because = times(fixed.byte, size), LEVEL_BANDWIDTH
+    come, n_acc, which, uses = _used(
+        taint, spent, to.ACCESS, n_acc, come, which, uses, because, to.BY_LEVEL, state.level, 0, cost, disp, n
+    )
+    if code & (BLOCKED - 1):  # not simply in L1
+        come, which, n_acc, uses, level, misses, filled = _missed(
+            taint, spent, code, level, granule, flags, i, ports, come, which, n_acc, uses, misses, disp, n, fixed,
+            program, costs, state, lines,
+        )  # fmt: skip
+    if level > 0:
+        arrives = come + load(costs.load, i) + load(costs.beyond, level + vector)
+        newest = later(newest, arrives)
+        _brought(taint, spent, code, level, line, arrives, n, lines)
+    value, cause, walked, count, arrived = found.value, found.cause, found.walked, found.count, found.arrived
+    split_store, page_split = found.split_store, found.page_split
+    if read:
+        place = (stores - 1 - (code >> DISTANCE_SHIFT)) & (len(state.stores) - 1)
+        if code & RENAMED:
+            come, which, n_acc = _renamed(taint, spent, place, why, which, disp, n, state)
+        else:
+            come, which, n_acc = _arrived(
+                taint, spent, code, level, vector, i, line, place, come, which, n_acc, newest, n, costs, state, lines
+            )
+        if taint is not None:
+            count = to.join(taint, count, value, come, n_acc, n)
+        if spent is not None and come > value:
+            cause = which
+            # What came later than address, translation and level say waited for something else.
+            alone = address + load(costs.walk, walk) + load(costs.load, i) + load(costs.beyond, level + vector)
+            if code & SPLIT:
+                alone = alone + fixed.split
+            walked = walk if come == alone and not code & RENAMED else 0
+        value = later(value, come)
+    else:
+        split_store = split_store or (code & SPLIT and not flags & LOADS) != 0
+        page_split = page_split or code & PAGE_SPLIT != 0
+        if level > 0:
+            arrived = later(arrived, come + load(costs.beyond, level))
+        elif reaches(newest, come):
+            arrived = later(arrived, load(lines.arrival, line))
+    if taint is not None and level > 0:
+        to.miss(taint, to.BY_MISSES, (misses - 1) & (len(state.misses) - 1), n)
+        if lines.sets:
+            to.miss(taint, to.BY_LEVEL, filled, n)
+    return Accesses(value, cause, walked, count, arrived, split_store, page_split, uses, misses, newest)
+
+
+@inlined
+def _executed(  # pragma: no cover - compiled
+    taint: Any, spent: Any, about: Any, flags: Any, ready: Any, n_data: Any, cause: Any, uses: Any, twice: Any, use:
+    Any, register: Any, disp: Any, n: Any, program: Any, costs: Any, state: Any,
+) -> Any:  # fmt: skip
+    """Execute: data registers, then ports; return when and why it begins, its constraints, uses, and as `_addressed`.
+
+    ``twice``: a store across the end of a line is a second access, and takes the store's ports once more.
+    """
+    quick = REGISTERS if flags & QUICK else 0
+    for _ in range(_field(about, DATA)):
+        q = _I(program.register[_U(register)]) + quick
+        register += 1
+        v = load(state.register, q)
+        ready, n_data, cause = _waits(taint, spent, to.DATA, n_data, ready, v, to.BY_REGISTER, q, n, cause, LATENCY)
+    for _ in range(_field(about, LATE)):
+        q = _I(program.use[_U(use)])
+        cost, because = load(costs.use, use), PORTS + q
+        if twice:
+            cost = cost + load(costs.use, use)
+        ready, n_data, cause, uses = _used(
+            taint, spent, to.DATA, n_data, ready, cause, uses, because, to.BY_PORT, state.port, q, cost, disp, n
+        )
+        use += 1
+    return ready, n_data, cause, uses, use, register
+
+
+@inlined
+def _resulted(  # pragma: no cover - compiled
+    taint: Any, spent: Any, about: Any, flags: Any, i: Any, ready: Any, n_data: Any, cause: Any, uses: Any, found: Any,
+    register: Any, n: Any, program: Any, costs: Any, state: Any,
+) -> Any:  # fmt: skip
+    """Execute: the result, and the registers that get it; return when, its cause and translation."""
+    walked = found.walked
+    end, loaded_end = ready + load(costs.latency, i), found.value + load(costs.value, i)
+    if taint is not None:
+        to.result(taint, n_data, found.count, end, loaded_end, uses, n)
+    if spent is not None:
+        if loaded_end > end:
+            cause = found.cause
+        else:
+            walked = 0
+    end = later(end, loaded_end)
+    early_end = end + load(costs.early, 1 if flags & QUICK else 0)
+    for _ in range(_field(about, WRITES)):
+        q = _I(program.register[_U(register)])
+        register += 1
+        store(state.register, q, end)
+        store(state.register, q + REGISTERS, early_end)
+        if taint is not None:
+            to.put(taint, to.BY_REGISTER, q, to.RESULT, n)
+            to.put(taint, to.BY_REGISTER, q + REGISTERS, to.RESULT, n)
+    return end, cause, walked
+
+
+@inlined
+def _retired(  # pragma: no cover - compiled
+    taint: Any, spent: Any, uops: Any, i: Any, cause: Any, walked: Any, address: Any, end: Any, retired: Any, slots:
+    Any, n: Any, costs: Any, state: Any,
+) -> Any:  # fmt: skip
+    """Retire: in order; return when, and the slots of the reorder buffer that were used since the beginning."""
+    before = retired
+    retired = retired + load(costs.retire, uops)
+    if taint is not None:
+        to.retire(taint, retired, end, n)
+    if spent is not None and end <= retired:
+        cause = RETIRE
+        walked = 0
+    retired = later(retired, end)
+    if spent is not None:
+        _charged(spent, i, cause, walked, address, before, retired, costs)
+    mask = len(state.rob) - 1
+    for _ in range(uops):
+        store(state.rob, slots & mask, retired)
+        if taint is not None:
+            to.put(taint, to.BY_ROB, slots & mask, to.RETIRED, n)
+        slots += 1
+    return retired, slots
+
+
+@inlined
+def _stored(  # pragma: no cover - compiled
+    taint: Any, line: Any, end: Any, value: Any, retired: Any, found: Any, written: Any, pieces: Any, stores: Any, n:
+    Any, fixed: Any, costs: Any, state: Any,
+) -> Any:  # fmt: skip
+    """Retire: a store is written, and its entry free; return when, and the pieces of lines that were written last."""
+    place = stores & (len(state.stores) - 1)
+    store(state.data, place, end)
+    store(state.value, place, value)
+    if taint is not None:
+        to.put(taint, to.BY_DATA, place, to.RESULT, n)
+    written, pieces = _committed(line, found.split_store, found.page_split, written, pieces, fixed.in_pairs, costs)
+    if taint is not None:
+        to.write(taint, written, retired, found.arrived, n)
+    written = later(later(written, retired), found.arrived)
+    store(state.stores, place, written)
+    if taint is not None:
+        to.put(taint, to.BY_STORES, place, to.WRITTEN, n)
+    return written, pieces
+
+
 @compiled(
     "gus.causal",
     "gus.exact",
@@ -349,369 +761,126 @@ def simulate(  # pragma: no cover - compiled
 ) -> None:
     """Simulate one window: dispatch, load, execute, retire, each instruction in turn.
 
-    Stages that need few of the pass's many times are functions of their own, all inlined. The last of them (`_used`,
-    `_grouped`, `_entered`) took 0.98 to 0.99 of the time of the pass with these written out (plain, causality, lanes;
-    medians of 15 pairs of fresh processes of 5 interleaved runs, at a load of 10 on two processors). Compare fresh
-    processes: in one pair, 15 interleaved runs gave from 0.85 to 1.11 for these changes and parts of them. What is left
-    of the load and execution stages reads and writes most of the pass's times, and would return nearly all that it is
-    given.
+    Each stage is a function of its own, all inlined. The times that the pass carries from instruction to instruction
+    are variables here, and no named tuple: with tuples for them, causality took 1.1 to 1.4 times as long. Against the
+    pass written out, in fresh processes side by side, at loads of 7 to 18 on two processors: plain 1.01 and lanes 0.99
+    (medians of 7 pairs), causality 1.03 (13 pairs, from 0.92 to 1.10; the layout of the machine code alone moves it as
+    much: a variant with less to pass along took 1.2).
 
-    ``window`` is a `perfkit.simulators.memory.memory.Window`, ``program`` a `Static`, then `Costs`, a `State` and
-    `LineArrivals`; ``spent`` is (instructions, causes) or None; ``taint`` is None or what hooks know.
+    Names that begin with ``n_`` are numbers of constraints: of the dispatch, the address, the data, an access and all
+    of memory. ``window`` is a `perfkit.simulators.memory.memory.Window`, ``program`` a `Static`, then `Costs`, a
+    `State` and `LineArrivals`; ``spent`` is (instructions, causes) or None; ``taint`` is None or what hooks know.
     """
-    stream, control, w_granule, w_code, w_size = window.stream, window.control, window.granule, window.code, window.size
-    block_start, block_use, block_register, block_operand = (
-        program.block_start,
-        program.block_use,
-        program.block_register,
-        program.block_operand,
-    )
-    head, p_use, p_register, p_operand = program.head, program.use, program.register, program.operand
-    c_front, c_retire, c_use = costs.front_end, costs.retire, costs.use
-    c_latency, c_value, c_load = costs.latency, costs.value, costs.load
-    c_beyond, c_walk = costs.beyond, costs.walk
-    c_set_fill, filled = costs.set_fill, FIRST_SET
-    split, again, retag_port = load(costs.split, 0), costs.again[0], costs.retag_port[0]
-    fb, sizes = costs.same[3], (costs.same[0], costs.same[1], costs.same[2], costs.same[4])
-    s_register, s_port, s_level = state.register, state.port, state.level
-    s_rob, s_loads, s_stores, s_misses = state.rob, state.loads, state.stores, state.misses
-    s_data, s_value = state.data, state.value
-    rob_mask, lb_mask, sb_mask, fb_mask = len(s_rob) - 1, len(s_loads) - 1, len(s_stores) - 1, len(s_misses) - 1
-    s_now, s_counts = state.now, state.counts
-    arrival, origin, line_shift, sets = lines.arrival, lines.origin, lines.shift, lines.sets
-    page_lines = 512 >> line_shift
-    disp, fe, ret, written, end = load(s_now, 0), load(s_now, 1), load(s_now, 2), load(s_now, 3), load(s_now, 4)
-    jump, left, newest = load(s_now, 5), load(s_now, 6), load(s_now, 7)
-    n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
-    queued, pieces = s_counts[5], (s_counts[6], s_counts[7], s_counts[8])
-    counts = (s_counts[9], s_counts[10])  # uops and constants of the front end's group
-    joined, came_from, jump_pairs = s_counts[11] != 0, s_counts[12], costs.taken_pairs[0] != 0
-    block_place, block_jumps, jumped = program.block_place, program.block_jumps, s_counts[13] != 0
-    group, most, lined = costs.group[0], costs.most[0], costs.lined[0]
-    p_place, p_constants = program.place, program.constants
-    penalty, byte, taken = load(costs.penalty, 0), load(costs.byte, 0), load(costs.taken, 0)
-    s_queue, held = state.queue, state.held
-    queue_mask = len(s_queue) - 1
-    c_early, in_pairs = costs.early, costs.pairs[0]
-    runs = in_pairs > 1  # stores into one piece that follow one another are written together
-    piece = in_pairs if runs else costs.piece[0]  # what a granule is shifted by
-    nd = na = nx = nm = no = uses = 0
-    j = 0
-    for t in range(len(stream)):
-        b = _I(stream[_U(t)])
-        into = _I(control[_U(t)])
-        late = into & MISPREDICTED
+    fixed = _constants(costs)
+    now, counts = state.now, state.counts
+    disp, retired, written, end, left, newest = (
+        load(now, 0), load(now, 2), load(now, 3), load(now, 4), load(now, 6), load(now, 7),
+    )  # fmt: skip
+    n, slots, loads, stores, misses, queued = counts[0], counts[1], counts[2], counts[3], counts[4], counts[5]
+    pieces = counts[6], counts[7], counts[8]
+    jump, grouped, joined = load(now, 5), (counts[9], counts[10]), counts[11] != 0
+    last = counts[12], counts[13] != 0  # where the last block lies, and whether it ends with a jump
+    access = 0
+    for t in range(len(window.stream)):
+        block = _I(window.stream[_U(t)])
+        into = _I(window.control[_U(t)])
         why = FRONT_END
-        k = _I(block_use[_U(b)])
-        r = _I(block_register[_U(b)])
-        m = _I(block_operand[_U(b)])
-        for i in range(_I(block_start[_U(b)]), _I(block_start[_U(b + 1)])):
-            about = head[_U(i)]
-            u = _field(about, SLOTS)
-            flags = _field(about, FLAGS)
-            operands = _field(about, OPERANDS)
-            if taint is not None:
-                nd = to.begin(taint, n, i)
-            # Dispatch: an entry in every buffer, then the front end.
-            if late:
-                late = False
-                v = end + penalty
-                disp, nd, why = _waits(taint, spent, to.DISPATCH, nd, disp, v, to.BY_RESULT, 0, n, why, MISPREDICTION)
-                if group:
-                    store(s_now, 8, later(load(s_now, 8), disp))
-                    store(s_now, 9, later(load(s_now, 9), disp))
-            if group and u > 0:
-                place, constants = _I(p_place[_U(i)]), _I(p_constants[_U(i)])
-                fe, counts = _grouped(into, flags, lined, place, constants, counts, group, most, fe, disp, costs, s_now)
-            fe = _led(into, flags, lined, fe, disp, costs, s_now)
-            if into & TAKEN:
-                into = 0
-                both = joined and jumped
-                if not both:
-                    jump = later(jump + taken, disp)
-                # Of a pair the first leads on: no turn of a loop takes less than a cycle. Calls and returns go alone.
-                joined = jump_pairs and jumped and not both and block_place[_U(b)] > came_from
-                fe = later(fe, jump)
+        use, register, operand = (
+            _I(program.block_use[_U(block)]),
+            _I(program.block_register[_U(block)]),
+            _I(program.block_operand[_U(block)]),
+        )
+        for i in range(_I(program.block_start[_U(block)]), _I(program.block_start[_U(block + 1)])):
+            about = program.head[_U(i)]
+            uops, flags = _field(about, SLOTS), _field(about, FLAGS)
             scheduled = flags >> SCHEDULED_SHIFT & SCHEDULED
-            disp, nd, why = _entered(
-                taint, spent, nd, disp, why, u, flags, scheduled, slots, loads, stores, queued, sizes, costs, state, n
+            disp, why, jump, grouped, joined = _dispatched(
+                taint, spent, why, into, i, block, about, disp, end, jump, grouped, joined, last, slots, loads, stores,
+                queued, n, fixed, program, costs, state,
+            )  # fmt: skip
+            into = 0
+
+            # Load: address registers, load ports, memory.
+            first_use, first_access = use, access
+            address, before, n_addr, uses, use, register = _addressed(
+                taint, spent, about, disp, why, use, register, n, program, costs, state
             )
-            if taint is not None:
-                to.front(taint, nd, fe, disp, n)
-            if spent is not None and fe > disp:
-                why = FRONT_END
-            fe = later(fe, disp) + load(c_front, u)
-            disp = fe
-            # The load stage: address registers, load ports, memory.
-            a = disp
-            cause = why
-            if taint is not None:
-                na = to.start(taint, to.ADDRESS, to.DISPATCH, 0, n)
-                uses = 0
-            for _ in range(_field(about, ADDRESSES)):
-                q = _I(p_register[_U(r)])
-                r += 1
-                v = load(s_register, q)
-                a, na, cause = _waits(taint, spent, to.ADDRESS, na, a, v, to.BY_REGISTER, q, n, cause, LATENCY)
-            first_use = k
-            for _ in range(_field(about, EARLY)):
-                q = _I(p_use[_U(k)])
-                a, na, cause, uses = _used(
-                    taint, spent, to.ADDRESS, na, a, cause, uses, PORTS + q, to.BY_PORT, s_port, q, load(c_use, k),
-                    disp, n,
-                )  # fmt: skip
-                k += 1
-            early = k
             # What does not load waits for its address registers as for its data; a load's value comes by itself.
-            x = a
-            by_memory = by_address = cause
+            ready, cause, n_data, n_mem = address, before, 0, 0
             if flags & LOADS:
-                x = disp
-                cause = why
+                ready, cause = disp, why
             if taint is not None:
                 if flags & LOADS:
-                    nx = to.start(taint, to.DATA, to.DISPATCH, 0, n)
+                    n_data = to.start(taint, to.DATA, to.DISPATCH, 0, n)
                 else:
-                    nx = to.start(taint, to.DATA, to.ADDRESS, na, n)
-                nm = to.clear(taint, to.MEMORY, n)
+                    n_data = to.start(taint, to.DATA, to.ADDRESS, n_addr, n)
+                n_mem = to.clear(taint, to.MEMORY, n)
             if scheduled:
-                admitted = admit(held, scheduled - 1, later(left, disp))
-                if taint is not None:
-                    place = queued & queue_mask
-                    if admitted > later(left, disp):  # whoever began in the cycle before gave the entry free
-                        who = freed_in(held, scheduled - 1, admitted - TICKS)
-                        to.inherit(taint, to.BY_QUEUE, place, to.BY_ISSUE, who, n)
-                    elif left > disp:  # the queue is left in order
-                        to.inherit(taint, to.BY_QUEUE, place, to.BY_QUEUE, (queued - 1) & queue_mask, n)
-                    else:
-                        to.put(taint, to.BY_QUEUE, place, to.DISPATCH, n)
-                left = admitted
-                store(s_queue, queued & queue_mask, left)
-                at = queued & queue_mask
-                x, nx, cause = _waits(taint, spent, to.DATA, nx, x, left, to.BY_QUEUE, at, n, cause, SCHEDULER)
+                ready, n_data, cause, left = _admitted(
+                    taint, spent, scheduled - 1, ready, n_data, cause, left, queued, disp, n, state
+                )
                 queued += 1
-            loaded = like(disp, NEVER)
-            walked = 0  # whether the loaded value waited for a TLB: the bits of its access's code
-            arrived = a
-            first_access = j
-            split_store = page_split = False
-            for _ in range(operands):
-                g = w_granule[_U(j)]
-                if g < 0:
-                    j += 1
-                    m += 1
-                    continue
-                code = _I(w_code[_U(j)])
-                size = _I(w_size[_U(j)])
-                level = code & LEVEL
-                got = a
-                # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
-                which = by_address if level == 0 and by_address != LATENCY else LEVEL_LATENCY + level
-                if taint is not None:
-                    no = to.start(taint, to.ACCESS, to.ADDRESS, na, n)
-                walk = code >> WALK_SHIFT & WALK
-                got, which, no, uses = _translated(taint, spent, walk, got, which, no, uses, disp, n, costs, s_level)
-                cost, because = times(byte, size), LEVEL_BANDWIDTH
-                got, no, which, uses = _used(
-                    taint, spent, to.ACCESS, no, got, which, uses, because, to.BY_LEVEL, s_level, 0, cost, disp, n
-                )
-                if code & (BLOCKED - 1):  # not simply in L1
-                    if code & SPLIT:  # a second access: the load's ports once more
-                        for z in range(first_use, early):
-                            q = _I(p_use[_U(z)])
-                            store(s_port, q, load(s_port, q) + times(load(c_use, z), again))
-                        second = (code >> SECOND_SHIFT) & LEVEL
-                        if second > level:
-                            level = second
-                            which = LEVEL_LATENCY + level
-                    got, which, no, uses = _moved(
-                        taint, spent, code, level, got, which, no, uses, disp, n, costs, s_level
-                    )
-                    if level > 0:
-                        if code & RETAGGED and retag_port >= 0 and flags & LOADS:  # loads of it are tried again
-                            store(s_port, retag_port, load(s_port, retag_port) + load(costs.retag, 0))
-                        v = _freed(s_misses, misses, fb, costs.fill_buffers)
-                        if taint is not None:
-                            place = (misses - fb) & fb_mask
-                            no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_MISSES, place, n)
-                        if spent is not None and v > got:
-                            which = FILL_BUFFERS
-                        got = later(got, v)
-                        if sets:
-                            filled = FIRST_SET + (g >> line_shift & (sets - 1))
-                            v = load(s_level, filled)
-                            if taint is not None:
-                                no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_LEVEL, filled, n)
-                            if spent is not None and v > got:
-                                which = SET_FILL
-                            got = later(got, v)
-                            # A written line that leaves the set is one more to move.
-                            store(s_level, filled, got + load(c_set_fill, code >> WRITE_BACK_SHIFT & 1))
-                        store(s_misses, misses & fb_mask, got + load(c_load, i) + load(c_beyond, level))
-                        misses += 1
-                line = g >> line_shift
-                vector = 4 if flags & VECTOR else 0
-                if level > 0:
-                    come = got + load(c_load, i) + load(c_beyond, level + vector)
-                    store(arrival, line, come)
-                    newest = later(newest, come)
-                    if spent is not None:
-                        origin[_U(line)] = level
-                    if taint is not None:
-                        to.fetch(taint, line, n)
-                    if code & SPLIT and (line + 1) % page_lines:
-                        store(arrival, line + 1, come)
-                        if spent is not None:
-                            origin[_U(line + 1)] = level
-                        if taint is not None:
-                            to.fetch(taint, line + 1, n)
-                if p_operand[_U(m)] & READ:
-                    place = (stores - 1 - (code >> DISTANCE_SHIFT)) & sb_mask
-                    if code & RENAMED:  # what was stored is known by its register: nothing waits for the load
-                        v = load(s_value, place)
-                        got = disp
-                        if taint is not None:
-                            no = to.start(taint, to.ACCESS, to.DISPATCH, 0, n)
-                            no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_DATA, place, n)
-                        if spent is not None:
-                            which = FORWARD if v > got else why
-                        got = later(got, v)
-                    else:
-                        got, which, no = _arrived(
-                            taint,
-                            spent,
-                            code,
-                            level,
-                            vector,
-                            i,
-                            line,
-                            place,
-                            got,
-                            which,
-                            no,
-                            newest,
-                            n,
-                            costs,
-                            state,
-                            lines,
-                        )
-                    if taint is not None:
-                        nm = to.join(taint, nm, loaded, got, no, n)
-                    if spent is not None and got > loaded:
-                        by_memory = which
-                        # What came later than address, translation and level say waited for something else.
-                        alone = a + load(c_walk, walk) + load(c_load, i) + load(c_beyond, level + vector)
-                        if code & SPLIT:
-                            alone = alone + split
-                        walked = walk if got == alone and not code & RENAMED else 0
-                    loaded = later(loaded, got)
-                else:
-                    if code & SPLIT and not flags & LOADS:
-                        split_store = True
-                    if code & PAGE_SPLIT:
-                        page_split = True
-                    if level > 0:
-                        arrived = later(arrived, got + load(c_beyond, level))
-                    elif reaches(newest, got):
-                        arrived = later(arrived, load(arrival, line))
-                if taint is not None and level > 0:
-                    to.miss(taint, to.BY_MISSES, (misses - 1) & fb_mask, n)
-                    if sets:
-                        to.miss(taint, to.BY_LEVEL, filled, n)
-                j += 1
-                m += 1
-            # The execution stage: data registers, ports.
-            quick = REGISTERS if flags & QUICK else 0
-            for _ in range(_field(about, DATA)):
-                q = _I(p_register[_U(r)]) + quick
-                r += 1
-                v = load(s_register, q)
-                x, nx, cause = _waits(taint, spent, to.DATA, nx, x, v, to.BY_REGISTER, q, n, cause, LATENCY)
-            for _ in range(_field(about, LATE)):
-                q = _I(p_use[_U(k)])
-                cost = load(c_use, k)
-                if split_store and not runs:  # a second access: the store's ports once more
-                    cost = cost + load(c_use, k)
-                x, nx, cause, uses = _used(
-                    taint, spent, to.DATA, nx, x, cause, uses, PORTS + q, to.BY_PORT, s_port, q, cost, disp, n
-                )
-                k += 1
+            value, by, walked, arrived, split_store, page_split = like(disp, NEVER), before, 0, address, False, False
+            for _ in range(_field(about, OPERANDS)):
+                granule = window.granule[_U(access)]
+                if granule >= 0:
+                    code, size = _I(window.code[_U(access)]), _I(window.size[_U(access)])
+                    read = program.operand[_U(operand)] & READ
+                    value, by, walked, n_mem, arrived, split_store, page_split, uses, misses, newest = _accessed(
+                        taint, spent, granule, code, size, read, flags, i, address, n_addr, before, disp, why,
+                        (first_use, use), stores, Accesses(value, by, walked, n_mem, arrived, split_store, page_split,
+                        uses, misses, newest), n, fixed, program, costs, state, lines,
+                    )  # fmt: skip
+                access += 1
+                operand += 1
+            found = Accesses(value, by, walked, n_mem, arrived, split_store, page_split, uses, misses, newest)
+
+            # Execute: data registers, ports, the result.
+            twice = split_store and not fixed.runs
+            ready, n_data, cause, uses, use, register = _executed(
+                taint, spent, about, flags, ready, n_data, cause, uses, twice, use, register, disp, n, program, costs,
+                state,
+            )  # fmt: skip
             if scheduled:
-                begun = later(x, loaded)
-                hold(held, scheduled - 1, begun)
+                begun = later(ready, value)
+                hold(state.held, scheduled - 1, begun)
                 if taint is not None:
-                    to.issue(taint, freed_in(held, scheduled - 1, begun), n)
-            value = x
-            end = x + load(c_latency, i)
-            loaded_end = loaded + load(c_value, i)
-            if taint is not None:
-                to.result(taint, nx, nm, end, loaded_end, uses, n)
-            if spent is not None:
-                if loaded_end > end:
-                    cause = by_memory
-                else:
-                    walked = 0
-            end = later(end, loaded_end)
+                    to.issue(taint, freed_in(state.held, scheduled - 1, begun), n)
+            end, cause, walked = _resulted(
+                taint, spent, about, flags, i, ready, n_data, cause, uses, found, register, n, program, costs, state
+            )
+            register += _field(about, WRITES)
+
+            # Retire: in order; what was held is free.
+            retired, slots = _retired(
+                taint, spent, uops, i, cause, walked, address, end, retired, slots, n, costs, state
+            )
             if flags & LOADS:
-                value = end
-            early_end = end + load(c_early, 1 if flags & QUICK else 0)
-            for _ in range(_field(about, WRITES)):
-                q = _I(p_register[_U(r)])
-                r += 1
-                store(s_register, q, end)
-                store(s_register, q + REGISTERS, early_end)
+                place = loads & (len(state.loads) - 1)
+                store(state.loads, place, retired)
                 if taint is not None:
-                    to.put(taint, to.BY_REGISTER, q, to.RESULT, n)
-                    to.put(taint, to.BY_REGISTER, q + REGISTERS, to.RESULT, n)
-            # Retirement, in order.
-            before = ret
-            ret = ret + load(c_retire, u)
-            if taint is not None:
-                to.retire(taint, ret, end, n)
-            if spent is not None and end <= ret:
-                cause = RETIRE
-                walked = 0
-            ret = later(ret, end)
-            if spent is not None:
-                _charged(spent, i, cause, walked, a, before, ret, costs)
-            for _ in range(u):
-                store(s_rob, slots & rob_mask, ret)
-                if taint is not None:
-                    to.put(taint, to.BY_ROB, slots & rob_mask, to.RETIRED, n)
-                slots += 1
-            if flags & LOADS:
-                store(s_loads, loads & lb_mask, ret)
-                if taint is not None:
-                    to.put(taint, to.BY_LOADS, loads & lb_mask, to.RETIRED, n)
+                    to.put(taint, to.BY_LOADS, place, to.RETIRED, n)
                 loads += 1
             if flags & STORES:
-                store(s_data, stores & sb_mask, end)
-                store(s_value, stores & sb_mask, value)
-                if taint is not None:
-                    to.put(taint, to.BY_DATA, stores & sb_mask, to.RESULT, n)
-                line = w_granule[_U(first_access)] >> piece if operands else -1
-                written, pieces = _committed(line, split_store, page_split, written, pieces, in_pairs, costs)
-                if taint is not None:
-                    to.write(taint, written, ret, arrived, n)
-                written = later(later(written, ret), arrived)
-                store(s_stores, stores & sb_mask, written)
-                if taint is not None:
-                    to.put(taint, to.BY_STORES, stores & sb_mask, to.WRITTEN, n)
+                line = window.granule[_U(first_access)] >> fixed.piece if access > first_access else -1
+                stored = end if flags & LOADS else ready
+                written, pieces = _stored(
+                    taint, line, end, stored, retired, found, written, pieces, stores, n, fixed, costs, state
+                )
                 stores += 1
             if taint is not None:
-                to.finish(taint, n, i, disp, a if loaded > NEVER and a > x else x, end, ret)
+                to.finish(taint, n, i, disp, address if value > NEVER and address > ready else ready, end, retired)
             n += 1
-        came_from, jumped = _I(block_place[_U(b)]), block_jumps[_U(b)]
-    store(s_now, 0, disp)
-    store(s_now, 1, fe)
-    store(s_now, 2, ret)
-    store(s_now, 3, written)
-    store(s_now, 4, end)
-    store(s_now, 5, jump)
-    store(s_now, 6, left)
-    store(s_now, 7, newest)
-    s_counts[9], s_counts[10], s_counts[11], s_counts[12] = counts[0], counts[1], _I(joined), came_from
-    s_counts[13] = _I(jumped)
-    s_counts[5] = queued
-    s_counts[6], s_counts[7], s_counts[8] = pieces
-    s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses
+        last = _I(program.block_place[_U(block)]), program.block_jumps[_U(block)]
+    store(now, 0, disp)
+    store(now, 1, disp)
+    store(now, 2, retired)
+    store(now, 3, written)
+    store(now, 4, end)
+    store(now, 5, jump)
+    store(now, 6, left)
+    store(now, 7, newest)
+    counts[0], counts[1], counts[2], counts[3], counts[4], counts[5] = n, slots, loads, stores, misses, queued
+    counts[6], counts[7], counts[8] = pieces
+    counts[9], counts[10] = grouped
+    counts[11], counts[12], counts[13] = _I(joined), last[0], _I(last[1])
