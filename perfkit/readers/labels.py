@@ -62,7 +62,7 @@ def _without_numbers(
         of_all = len(up) > 0 and bool(up.all())
         if not of_all and not (same.any() and up[same].all() and np.all(column[1:][~same] == column[0])):
             return False
-        if _NUMBER.match(name):
+        if _NUMBER.match(name.lstrip("# ")):
             return True
         return len(column) >= _FEW_ROWS and column[0] in (0.0, 1.0) and not sounds_like_event(name)
 

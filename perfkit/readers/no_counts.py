@@ -356,6 +356,41 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Let it write CSV (pcm-core -csv=FILE -e ...), or use its events with `perf stat -a -A -x, -I 1000 -e ...`.",
     ),
     (
+        r"(?m)\A(?:Version Info:.*\n(?:.*\n){0,400}?)?=+\r?\n[A-Z][\w.:]+[\t;][\d,]{7,}[\t;]",
+        "Intel EMON's output: a row for each event, with a count for each processor and no line per interval",
+        "Let EDP (or pyedp) make its table of the system by time, with the events, and give that CSV.",
+    ),
+    (
+        r"(?m)^[ \t]*%[ \t]+cumulative[ \t]+self\b|^File: .*\nType: \w+\n(?:.*\n){0,3}Showing nodes accounting for ",
+        "a profile's flat list (gprof, Go's pprof): times of functions, no counts of events",
+        _STAT,
+    ),
+    (
+        r"\A(?:[^\s;,]+(?:;[^;\n]+)+ \d+\r?\n){2}",
+        "collapsed stacks (flame graphs): samples of a profile by call chain, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r'\A\s*\{\s*(?:"\$schema"\s*:\s*"[^"]*speedscope|"traceEvents"\s*:)',
+        "a trace for a viewer (speedscope, Chrome): times of functions, no counts of events",
+        _STAT,
+    ),
+    (
+        r"\A(?:% time +seconds +usecs/call|top - \d\d:|\s*PID +%CPU|\"\(PDH-CSV |[^\n]*\butilization\.gpu\b|#Entity +)",
+        "a monitor's table (strace -c, top, ps, typeperf, nvidia-smi, dcgmi): times, shares and rates, no counts",
+        _STAT,
+    ),
+    (
+        r"(?m)^Cycle Clock:\s+\d+\r?$",
+        "likwid-bench's output: totals of one kernel",
+        "Run it under likwid-perfctr -m, or `perf stat`.",
+    ),
+    (
+        r"(?m)\A\s*time +cpu +event +(?:pic0|\w+ +\w+ +#)",
+        "the table of Solaris' cpustat, whose lines hold words that its header does not name",
+        "Write CSV with the events' names: a line time_s,cpu,cycles,instructions, and the rows without `tick`.",
+    ),
+    (
         r"(?m)\A#Paraver \(|\ADEFAULT_OPTIONS\n(?:.*\n){1,40}?EVENT_TYPE\n",
         "a trace of Extrae (Paraver's .prv or .pcf): single events of threads, no counts over intervals",
         "Let Paraver write histograms of the counters as CSV: a row for each burst, a column for each event.",

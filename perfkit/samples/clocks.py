@@ -18,7 +18,7 @@ _UNITS = {
 _WORDS = (
     r"(?:(?:wall|real|cpu|user|sys|system|total|run|exec|execution|start|end|begin|stop|monotonic|sample|unix|elapsed|"
     r"interval|relative|abs|absolute|kernel|gpu|time|tsc|ts|t)[ _.-]?)*"
-    r"(?:time[ _.-]?stamps?|[us]time|time|start|begin|end|stop|datetime|date|clock[ _.-]?time|"
+    r"(?:time[ _.-]?stamps?|[us]time|time[ _-]?bin|time|start|begin|end|stop|datetime|date|clock[ _.-]?time|"
     r"wall[ _.-]?clock|epoch|elapsed|duration|runtime|uptime|"
     r"latency|period|interval|ts|t|"
     # As spreadsheets in German, French, Spanish, Portuguese, Polish, Russian, Chinese, Japanese and Korean say.

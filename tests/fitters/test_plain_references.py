@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from perfkit.fitters.cpi import solvers, verdict
 from perfkit.fitters.cpi.moments import Moments, _add, merge_moments, packed, unpacked
+from perfkit.fitters.cpi.stack import _within
 from perfkit.fitters.cpi.validation import CpiBracket, f_test, outside, variance_inflation
 from perfkit.fitters.machine_code import as_machine_code
 from tests.loose import mutable_dataclasses
@@ -222,3 +224,12 @@ def test_sums_are_added_and_packed_without_a_loss():
     for name in ("by_cycles", "by_work", "plain", "shares", "n", "missing", "idle"):
         assert np.array_equal(getattr(both, name), getattr(one, name) + getattr(two, name))
         assert np.array_equal(getattr(unpacked(packed(one), 3, 4), name), getattr(one, name))
+
+
+def test_parts_without_bounds_of_their_own_are_bounded_by_zero_alone():
+    counts = SimpleNamespace(events=("misses", "faults"))
+    stack = np.array([0.35, 0.2, -1e-18])
+    asked = SimpleNamespace(bounds={"misses": (0.1, 0.15)})
+    assert _within(stack, asked, counts).tolist() == [0.35, 0.15, 0.0]
+    assert _within(stack, SimpleNamespace(bounds={"base": (0.4, 9.0)}), counts).tolist() == [0.4, 0.2, 0.0]
+    assert _within(stack, SimpleNamespace(bounds={}), counts) is stack

@@ -1354,17 +1354,17 @@ def test_times_of_counting_in_a_long_table(read, names):
 # ------------------------------------------------------------------ rows of a wide table that sum up others
 
 
-COUNTED = ("cycles", "instructions", "cache-misses")
-CORES = [(1_000_000, 1_500_000, 5_000), (1_001_137, 1_500_977, 5_032), (1_002_548, 1_502_108, 5_126), (1, 0, 0)]
+OF_LEVELS = ("cycles", "instructions", "cache-misses")
+OF_CORES = [(1_000_000, 1_500_000, 5_000), (1_001_137, 1_500_977, 5_032), (1_002_548, 1_502_108, 5_126), (1, 0, 0)]
 
 
 def of_levels(*rows, column="cpu", times=(1, 2, 3)):
     """Return a wide table: in each interval a row of each label and the numbers of the cores that it sums up."""
-    lines = [f"time_s,{column},{','.join(COUNTED)}"]
+    lines = [f"time_s,{column},{','.join(OF_LEVELS)}"]
     for t in times:
         for label, cores in rows:
             lines.append(
-                f"{t}.0,{label},{','.join(str(sum(CORES[c][e] + t * (c + e) for c in cores)) for e in range(3))}"
+                f"{t}.0,{label},{','.join(str(sum(OF_CORES[c][e] + t * (c + e) for c in cores)) for e in range(3))}"
             )
     return "\n".join(lines) + "\n"
 
@@ -1372,25 +1372,26 @@ def of_levels(*rows, column="cpu", times=(1, 2, 3)):
 def of_cores(times=3):
     """Return what `of_levels` counts of all cores, each once."""
     return {
-        e: sum(CORES[c][i] + t * (c + i) for c in range(4) for t in range(1, times + 1)) for i, e in enumerate(COUNTED)
+        e: sum(OF_CORES[c][i] + t * (c + i) for c in range(4) for t in range(1, times + 1))
+        for i, e in enumerate(OF_LEVELS)
     }
 
 
-SINGLE = [(f"core{c}", [c]) for c in range(4)]
-SOCKETS = [("socket0", [0, 1]), ("socket1", [2, 3])]
+EACH_CORE = [(f"core{c}", [c]) for c in range(4)]
+EACH_SOCKET = [("socket0", [0, 1]), ("socket1", [2, 3])]
 
 
 @pytest.mark.parametrize(
     "rows",
     [
-        [*SINGLE, *SOCKETS],
-        [*SOCKETS, *SINGLE],
-        [*SINGLE, *SOCKETS, ("machine", [0, 1, 2, 3])],
-        [("system", [0, 1, 2, 3]), *SOCKETS, *SINGLE],
-        [*SINGLE, ("all", [0, 1, 2, 3])],
-        [*SINGLE, ("*", [0, 1, 2, 3])],
-        [*((f"S{c[1][0] // 2}-C{c[1][0]}", c[1]) for c in SINGLE), ("S0", [0, 1]), ("S1", [2, 3])],
-        [*((f"C{c[1][0]}", c[1]) for c in SINGLE), ("S0", [0, 1]), ("S1", [2, 3])],
+        [*EACH_CORE, *EACH_SOCKET],
+        [*EACH_SOCKET, *EACH_CORE],
+        [*EACH_CORE, *EACH_SOCKET, ("machine", [0, 1, 2, 3])],
+        [("system", [0, 1, 2, 3]), *EACH_SOCKET, *EACH_CORE],
+        [*EACH_CORE, ("all", [0, 1, 2, 3])],
+        [*EACH_CORE, ("*", [0, 1, 2, 3])],
+        [*((f"S{c[1][0] // 2}-C{c[1][0]}", c[1]) for c in EACH_CORE), ("S0", [0, 1]), ("S1", [2, 3])],
+        [*((f"C{c[1][0]}", c[1]) for c in EACH_CORE), ("S0", [0, 1]), ("S1", [2, 3])],
     ],
 )
 @pytest.mark.parametrize("column", ["cpu", "place", "scope"])
@@ -1405,13 +1406,13 @@ def test_rows_of_a_wide_table_that_sum_up_others_are_no_places(read, rows, colum
 
 
 def test_the_sum_of_all_cores_has_a_number_below_zero(read):
-    found = read(of_levels(*((c[0][4:], c[1]) for c in SINGLE), ("-1", [0, 1, 2, 3])))
+    found = read(of_levels(*((c[0][4:], c[1]) for c in EACH_CORE), ("-1", [0, 1, 2, 3])))
     assert totals(found) == of_cores()
     assert set(found.table["place"]) == {"0", "1", "2", "3"}
 
 
 def test_one_interval_of_cores_and_sockets_is_read_once(read):
-    assert totals(read(of_levels(*SINGLE, *SOCKETS, times=(1,)))) == of_cores(1)
+    assert totals(read(of_levels(*EACH_CORE, *EACH_SOCKET, times=(1,)))) == of_cores(1)
 
 
 @pytest.mark.parametrize("word", ["", "all", "-1", "total", "sum"])
@@ -1428,15 +1429,15 @@ def test_rows_of_sockets_among_those_of_their_cores_are_no_places(read, word):
 
 
 def test_rates_and_steady_columns_beside_the_counts_do_not_hide_sums(read):
-    lines = of_levels(*SINGLE, *SOCKETS).splitlines()
+    lines = of_levels(*EACH_CORE, *EACH_SOCKET).splitlines()
     told = [lines[0] + ",IPC,MHz,threads", *(f"{x},1.5,2400,2" for x in lines[1:])]
     found = read("\n".join(told) + "\n")
-    assert {e: totals(found)[e] for e in COUNTED} == of_cores()
+    assert {e: totals(found)[e] for e in OF_LEVELS} == of_cores()
 
 
 def test_places_that_only_look_like_levels_stay(read):
     # Two sockets whose counts are no sums of the cores': all that ran on other cores, too.
-    text = of_levels(*SINGLE, ("socket0", [0, 1, 1]), ("socket1", [2, 3]))
+    text = of_levels(*EACH_CORE, ("socket0", [0, 1, 1]), ("socket1", [2, 3]))
     assert read(text).table["place"].nunique() == 6
     # Each core twice as busy as the one before: no row is a sum of all others.
     found = read(of_levels(("core0", [0]), ("core1", [0, 0]), ("core2", [0, 0, 0, 0])))
@@ -1448,17 +1449,17 @@ def test_places_that_only_look_like_levels_stay(read):
 
 def test_rows_of_levels_that_nearly_sum_up_others_are_told(read):
     # Each level measured for itself: hardly the same to the last digit.
-    lines = of_levels(*SINGLE, *SOCKETS).splitlines()
+    lines = of_levels(*EACH_CORE, *EACH_SOCKET).splitlines()
     near = [re.sub(r"(socket\d),(\d+)", lambda m: f"{m[1]},{int(m[2]) + 31}", x) for x in lines]
     found = read("\n".join(near) + "\n")
     assert any("caution" in n and "socket" in n and "twice" in n for n in found.notes)
 
 
 def test_events_that_only_sockets_count_are_told_where_their_rows_go(read):
-    lines = of_levels(*SINGLE, *SOCKETS).splitlines()
+    lines = of_levels(*EACH_CORE, *EACH_SOCKET).splitlines()
     told = [lines[0] + ",unc_m_cas_count", *(f"{x},{'' if ',core' in x else 70_000}" for x in lines[1:])]
     found = read("\n".join(told) + "\n")
-    assert {e: totals(found)[e] for e in COUNTED} == of_cores()
+    assert {e: totals(found)[e] for e in OF_LEVELS} == of_cores()
     assert any("unc_m_cas_count" in n and "left out" in n for n in found.notes)
 
 
@@ -1562,7 +1563,7 @@ def test_counts_that_only_sound_like_readings_are_events(read, name):
     assert totals(read(text))[name] == 917 + 834 + 990
 
 
-COUNTS = {"cycles": 1_000_000, "instructions": 2_000_000, "branch-misses": 1_000}
+OF_A_RUN = {"cycles": 1_000_000, "instructions": 2_000_000, "branch-misses": 1_000}
 
 
 @pytest.mark.parametrize(
@@ -1579,14 +1580,14 @@ COUNTS = {"cycles": 1_000_000, "instructions": 2_000_000, "branch-misses": 1_000
     ],
 )
 def test_quartiles_and_bounds_of_a_row_per_event_are_no_runs(read, head, row):
-    lines = [f"{e},{row.format(c, int(0.99 * c), int(1.01 * c))}" for e, c in COUNTS.items()]
+    lines = [f"{e},{row.format(c, int(0.99 * c), int(1.01 * c))}" for e, c in OF_A_RUN.items()]
     found = read("\n".join([f"event,{head}", *lines]) + "\n")
-    assert totals(found) == COUNTS
+    assert totals(found) == OF_A_RUN
     assert found.table["run"].nunique() == 1
 
 
 def test_runs_that_are_called_low_and_high_stay_runs(read):
-    lines = [f"{e},{c},{2 * c + 1}" for e, c in COUNTS.items()]
+    lines = [f"{e},{c},{2 * c + 1}" for e, c in OF_A_RUN.items()]
     found = read("\n".join(["event,low,high", *lines]) + "\n")
     assert set(found.table["run"]) == {"low", "high"}
 
@@ -1599,7 +1600,7 @@ def test_columns_of_a_row_per_event_that_sum_up_others_are_no_runs(read):
     ]
     lines = [
         f"{e},{c[0]},{c[1]},{c[0] + c[1]},{c[2]},{c[3]},{c[2] + c[3]},{sum(c)}"
-        for e, c in zip(COUNTS, cores, strict=True)
+        for e, c in zip(OF_A_RUN, cores, strict=True)
     ]
     found = read("\n".join(["event,core0,core1,socket0,core2,core3,socket1,machine", *lines]) + "\n")
     assert set(found.table["run"]) == {"core0", "core1", "core2", "core3"}
