@@ -100,7 +100,7 @@ from .trace.threads import ThreadTraces as ThreadTraces
 # The extended roofline: a dependence graph scheduled on a parameterised core.
 from .collectors.dag.clang_kernel import trace_c as trace_c
 from .collectors.dag.numba_kernel import trace_numba as trace_numba
-from .collectors.dag.own_code import open_dags as open_dags
+from .collectors.own_code import open_dags as open_dags
 from .collectors.dag.x86_dag import trace_dag as trace_dag
 from .dag.graph import Dag as Dag
 from .simulators.dag.core import DagCore as DagCore

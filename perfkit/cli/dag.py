@@ -98,7 +98,7 @@ def run_command(
 
     Example: perfkit dag run ./program -f f -- 2000
     """
-    from perfkit.collectors.dag.own_code import open_dags
+    from perfkit.collectors.own_code import open_dags
     from perfkit.errors import SettingError
     from perfkit.machine.core import Microarchitecture
     from perfkit.machine.overlays import calibrated_for, measured_bandwidths

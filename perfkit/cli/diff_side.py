@@ -150,8 +150,7 @@ class DiffSide:
 
     def _trace(self) -> "Trace":
         from perfkit.collectors.kernels import compile_kernel, library_kernel
-        from perfkit.collectors.named_traces import named_trace
-        from perfkit.collectors.open_traces import kernel_arguments
+        from perfkit.collectors.open_traces import kernel_arguments, open_traces
         from perfkit.collectors.tracer.tracer import Tracer
 
         build: dict[str, Any] = {"flags": self.flags} if self.flags and self.is_built else {}
@@ -159,7 +158,7 @@ class DiffSide:
         if self.form == "program":
             return self._recorded(function or self._hottest())
         if not self.is_called:
-            return named_trace(self.what, self.limit, **build)
+            return next(iter(open_traces(self.what, limit=self.limit, **build).values()))
         if self.form == "source":
             kernel = compile_kernel(self.path, function or None, **build)
         elif function:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.gus.gus import Gus, GusResult
     from perfkit.trace.threads import ThreadTraces
-    from perfkit.trace.trace import Trace
 
 _SENSITIVITY, _PERFECT = "sensitivity", "if it were perfect"  # names of tables
 
@@ -26,7 +25,7 @@ def gus(
     what: str = typer.Argument(
         "",
         metavar="[WHAT]",
-        help="A trace file (perfkit trace), a C or C++ file, corpus:NAME or a shipped trace's name.",
+        help="A trace, a C or C++ file, a program, module:function, corpus:NAME, block:CODE or a shipped trace.",
     ),
     source: Path | None = typer.Option(
         None, "--source", metavar="FILE", help="A C or C++ file: compile it, trace it and simulate it."
@@ -72,8 +71,8 @@ def gus(
 
     Example: perfkit gus --source kernel.c -f f --sensitivity --causality -- 'f8[1000]' 1000
     """
-    from perfkit.collectors.kernels import SOURCES
     from perfkit.collectors.named_traces import of_threads
+    from perfkit.collectors.open_traces import open_traces, source_kind
     from perfkit.machine.core import Microarchitecture
     from perfkit.machine.instruction_tables import InstructionTables
     from perfkit.machine.overlays import calibrated_core, calibrated_for
@@ -86,12 +85,17 @@ def gus(
         options.has_no_effect(ctx, "without --sensitivity", "weights")
     factors = options.numbers(weights, "--weights")
     called = options.called_with(words, arguments)
-    if source is None and what.endswith(SOURCES):
-        source, what = Path(what), ""
-    if source is None:
-        _check_recorded(ctx, called, what)
-    team = of_threads(what) if what and source is None else None
-    trace = team[0] if team is not None else _trace(what, source, function, build, flags, called, limit)
+    if bool(what) == bool(source):
+        raise SettingError("give one of WHAT (a trace, a program, a C or C++ file, ...) and --source FILE (C, C++)")
+    what = what or str(source)
+    if source_kind(what) in ("trace", "file"):
+        _check_recorded(ctx, called)
+    team = of_threads(what)
+    how: dict[str, Any] = {"function": function, "build": build, "flags": flags, "arguments": called, "limit": limit}
+    traces = [team[0]] if team is not None else list(open_traces(what, **how).values())
+    if len(traces) > 1:
+        raise SettingError(f"{what} names {len(traces)} traces; perfkit gus simulates one: name it")
+    trace = traces[0]
     if core == "host" and calibration is not None:
         core = calibrated_for(calibration)
     machine = Microarchitecture.load(core)
@@ -228,32 +232,15 @@ def _text(rows: list[dict[str, Any]]) -> str:
     return "\n".join("  ".join(word.rjust(w) for word, w in zip(line, widths, strict=True)) for line in lines)
 
 
-def _check_recorded(ctx: typer.Context, called: list[str], what: str) -> None:
-    """Refuse what is only for a source that is compiled and recorded now."""
+def _check_recorded(ctx: typer.Context, called: list[str]) -> None:
+    """Refuse what is only for what is recorded now."""
     if called:
         raise SettingError(
-            f"arguments ({' '.join(called)}) go with --source FILE: a trace is of the call that it recorded"
+            f"arguments ({' '.join(called)}) go with --source FILE, a program or a Python function: a trace is of the "
+            "call that it recorded"
         )
     options.has_no_effect(ctx, "without --source FILE: a trace is of the call that it recorded", "function")
-    if not what.startswith("corpus:"):
-        options.has_no_effect(ctx, "on a trace, which is recorded already", "build", "flags", "limit")
-
-
-def _trace(
-    what: str, source: Path | None, function: str, build: str, flags: str, called: list[str], limit: int
-) -> "Trace":
-    from perfkit.collectors.kernels import compile_kernel
-    from perfkit.collectors.named_traces import named_trace
-    from perfkit.collectors.open_traces import kernel_arguments
-
-    if bool(what) == bool(source):
-        raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE (C, C++)")
-    built: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
-    if source is not None:
-        return compile_kernel(source, function or None, **built).trace(
-            *kernel_arguments(called), limit=limit, callees=True
-        )
-    return named_trace(what, limit, **built)
+    options.has_no_effect(ctx, "on a trace, which is recorded already", "build", "flags", "limit")
 
 
 def _calibrated(core: "Microarchitecture") -> list[str]:

@@ -19,7 +19,6 @@ import numpy as np
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.compiled import compiled, kept
 from perfkit.simulators.gus import causal, timing
-from perfkit.simulators.gus.blocks import static_code
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.lanes import padded
 from perfkit.simulators.gus.passes import windows
@@ -27,6 +26,7 @@ from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.memory.memory import MemoryPass, Window
 from perfkit.simulators.program.program import Program
 from perfkit.trace.block import BasicBlock
+from perfkit.trace.block_trace import static_code
 from perfkit.trace.trace import Trace
 
 _PR_SET_PDEATHSIG = 1

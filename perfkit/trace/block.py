@@ -94,15 +94,20 @@ class BasicBlock:
         DataError
             Bytes are no instruction of x86-64, or the last one lacks some.
         """
-        from iced_x86 import Decoder
-
-        found = tuple(Decoder(64, self.code))
+        found = self.decoded(self.code)
         at = 0
         for one in found:
             if one.is_invalid:
                 raise DataError(f"the bytes {self.code[at : at + 15].hex()} at {at} are no instruction of x86-64")
             at += one.len
         return found
+
+    @staticmethod
+    def decoded(code: bytes) -> tuple[Instruction, ...]:
+        """Decode machine code, whatever it holds."""
+        from iced_x86 import Decoder
+
+        return tuple(Decoder(64, code))
 
     @cached_property
     def encodings(self) -> tuple[bytes, ...]:

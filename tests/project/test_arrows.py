@@ -37,7 +37,7 @@ BY_NAME = {
     "perfkit/readers/recognise.py",
     "perfkit/datasets.py",
     "perfkit/base/warm.py",  # what it is told to import
-    "perfkit/collectors/dag/own_code.py",
+    "perfkit/collectors/dag/python_function.py",
 }
 
 

@@ -84,7 +84,7 @@ pre { background: var(--soft); padding: 10px 12px; border-radius: 6px; white-spa
   font-size: 13px; margin: 6px 0; }
 .wide { overflow-x: auto; }
 .wide img { max-width: 100%; background: #ffffff; }
-@media (prefers-color-scheme: dark) { .first img, .wide img { filter: invert(0.91) hue-rotate(180deg); }
+@media (prefers-color-scheme: dark) { .first img, .wide img, .wide > svg { filter: invert(0.91) hue-rotate(180deg); }
   .first img { border-color: #d5dae1; } }
 .numbers { display: flex; flex-wrap: wrap; gap: 6px 36px; }
 .bars { display: grid; grid-template-columns: minmax(0, 17em) minmax(60px, 1fr) auto; gap: 3px 14px; font-size: 14px;

@@ -103,7 +103,7 @@ def _gus(kernel: str, function: str, arguments: str, core: str) -> answer.Answer
 
 
 def _roofline(what: str, function: str, arguments: str, core: str) -> answer.AnswerPage:
-    from perfkit.collectors.dag.own_code import open_dags
+    from perfkit.collectors.own_code import open_dags
     from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.dag.branches import predict_branches
     from perfkit.simulators.dag.core import DagCore

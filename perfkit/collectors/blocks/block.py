@@ -9,6 +9,10 @@ from perfkit.collectors.blocks.assembled import code_of
 from perfkit.collectors.blocks.cycles import BlockCycles, measure_blocks
 from perfkit.errors import DataError, SettingError, UnavailableError
 from perfkit.trace.block import BasicBlock
+from perfkit.trace.block_trace import TURNS, block_trace
+
+if TYPE_CHECKING:
+    from perfkit.trace.trace import Trace
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +54,22 @@ class Block(BasicBlock):
         if isinstance(self.code, str):
             object.__setattr__(self, "code", code_of(self.code, self.syntax))
         super().__post_init__()
+
+    def trace(self, turns: int = TURNS) -> Trace:
+        """Return the trace of a loop around the block, generated and not recorded: `perfkit.trace.block_trace`.
+
+        Parameters
+        ----------
+        turns
+            How often the loop goes around.
+
+        Examples
+        --------
+        >>> import perfkit as pk
+        >>> pk.Block("4883c008").trace(10).instruction_count
+        30
+        """
+        return block_trace(self, turns)
 
     def cycles(self, **options: Any) -> BlockCycles:
         """Measure the cycles of the block's steady state on this machine, looped and unrolled.

@@ -24,6 +24,7 @@ from perfkit.errors import DataError, UnavailableError
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
+    from perfkit.trace.trace import Trace
 
 _LINKERS = ("ld", "gcc", "cc", "clang")
 
@@ -64,6 +65,16 @@ def machine_nodes(kernel: KernelTrace, core: Microarchitecture | None, limit: in
     DataError
         The kernel ends the process or raises an exception.
     """
+    nodes = trace_source(recorded_kernel(kernel, limit), whole=True, core=core)
+    told = {name: text for name, text in kernel.facts.items() if name != UNSEEN_CALLS}  # calls are nodes here
+    return MachineNodes(**vars(nodes) | {"name": kernel.name, "facts": nodes.facts | told}, kernel=kernel)
+
+
+def recorded_kernel(kernel: KernelTrace, limit: int) -> Trace:
+    """Run a kernel and record its machine code, whole: what `machine_nodes` makes nodes of.
+
+    Parameters, and what it raises, are those of `machine_nodes`.
+    """
     from perfkit.collectors.kernels import library_kernel
     from perfkit.collectors.tracer.tracer import Tracer
 
@@ -78,9 +89,7 @@ def machine_nodes(kernel: KernelTrace, core: Microarchitecture | None, limit: in
             raise UnavailableError(_why(str(error))) from error
     if not trace.provenance.complete:
         raise UnavailableError(f"recording it ended before its end ({trace.provenance.stopped})")
-    nodes = trace_source(trace, whole=True, core=core)
-    told = {name: text for name, text in kernel.facts.items() if name != UNSEEN_CALLS}  # calls are nodes here
-    return MachineNodes(**vars(nodes) | {"name": kernel.name, "facts": nodes.facts | told}, kernel=kernel)
+    return trace
 
 
 def _why(said: str) -> str:

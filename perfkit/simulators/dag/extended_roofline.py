@@ -348,9 +348,10 @@ def _reason(s: Schedule, roof: Roof) -> str:
         )
     if roof.kind == "stall":
         stalled = s.stalls[roof.buffer] / s.cycles
+        verb = "are" if roof.buffer == "LFB" else "is"
         return (
-            f"the {_BUFFER_NAMES[roof.buffer]} ({roof.buffer}) is full in {stalled:.0%} of the cycles; these and the "
-            f"cycles in which {x} issues are nearly all"
+            f"the {_BUFFER_NAMES[roof.buffer]} ({roof.buffer}) {verb} full in {stalled:.0%} of the cycles; these and "
+            f"the cycles in which {x} issues are nearly all"
         )
     y = NAMES[roof.of[1]]
     times = listed(f"{NAMES[kind]} {s.time(kind) / s.cycles:.0%}" for kind in roof.of)

@@ -35,6 +35,7 @@ from perfkit.dag.doubts import (
     full_early,
     nearly_full,
     notes_of_other_runs,
+    notes_of_places,
 )
 from perfkit.dag.graph import Dag, expect_dag
 from perfkit.dag.program import BRANCH, CALL, HITS_WAIT, NodeSource
@@ -192,7 +193,10 @@ class DagScheduler:
             facts[UNMISSED] = str(spared.run(dag).cycles)
         each = penalty, core.set_fill or tables.SET_FILL_ELSEWHERE
         told = doubts(facts, found.instructions, found.cycles, *each)
-        return replace(found, doubts=told, remarks=notes_of_other_runs(facts, found.cycles, penalty))
+        notes = notes_of_other_runs(facts, found.cycles, penalty)
+        if _predicted(dag):  # machine code
+            notes += notes_of_places(found.instructions, found.cycles, core.fetch)
+        return replace(found, doubts=told, remarks=notes)
 
     def _blocks(self, dag: NodeSource) -> bool:
         """Whether an access waits for its line before it issues."""

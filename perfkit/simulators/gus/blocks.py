@@ -35,7 +35,8 @@ from perfkit.simulators.memory.memory import (
 from perfkit.simulators.program.lowering import lower
 from perfkit.simulators.program.program import Program
 from perfkit.trace.block import BasicBlock, listed_blocks
-from perfkit.trace.block_addresses import addresses, operands_of
+from perfkit.trace.block_addresses import addresses
+from perfkit.trace.block_trace import static_code
 from perfkit.trace.code import StaticCode
 from perfkit.trace.trace import Trace
 
@@ -246,36 +247,6 @@ def _batch(gus: Gus, blocks: Sequence[BasicBlock]) -> list[dict[str, Any]]:
 
 def _rounded(turns: NDArray[np.float64]) -> NDArray[np.int64]:
     return _STEPS * np.maximum(1, np.ceil(turns / _STEPS)).astype(np.int64)
-
-
-def static_code(blocks: Sequence[BasicBlock]) -> StaticCode:
-    """Return the program: every block, and the end of its loop."""
-    pc: list[int] = []
-    encoding: list[bytes] = []
-    starts = [0]
-    counts, read, write, size = [0], [], [], []
-    for k, block in enumerate(blocks):
-        at = (k + 1) << 16
-        ending = block.ending(len(block.code))
-        for part in (block.encodings, ending):
-            for one in part:
-                pc.append(at)
-                at += len(one)
-            encoding += part
-            starts.append(len(encoding))
-        for j, one in enumerate(block.encodings):
-            operands = operands_of(one, block.relative.get(j))
-            counts.append(len(operands))
-            read += [o.read for o in operands]
-            write += [o.write for o in operands]
-            size += [o.size for o in operands]
-        counts += [0, 0]
-    nothing = ("",) * len(pc)
-    return StaticCode(
-        "x86-64", np.array(pc, dtype=np.uint64), tuple(encoding), nothing, nothing, np.array(starts, dtype=np.int32),
-        np.cumsum(counts).astype(np.int32), np.array(read, dtype=np.bool_), np.array(write, dtype=np.bool_),
-        np.array(size, dtype=np.uint32),
-    )  # fmt: skip
 
 
 def _memory(

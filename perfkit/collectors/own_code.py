@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import os
 import re
-import shlex
-import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from perfkit.errors import MissingFileError, PerfkitError, PerfkitWarning, SettingError, UnavailableError, expect
+from perfkit.collectors.open_traces import BLOCK, kernel_arguments, names_in, open_traces, shell_words, source_kind
+from perfkit.errors import MissingFileError, PerfkitWarning, SettingError, UnavailableError, expect
+from perfkit.trace.block import BasicBlock
 
 if TYPE_CHECKING:
     from perfkit.collectors.dag.kernel_trace import KernelTrace
@@ -25,11 +22,10 @@ if TYPE_CHECKING:
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".ll")
 _OTHER_SOURCES = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".rs", ".go", ".zig", ".s", ".asm", ".pyx")
 _N = re.compile(r"\bN\b|(?<=[\[x])N|N(?=[x\]])")  # the size, in arguments
-_PYTHON = re.compile(r"^([\w./-]+):(\w+)$")
 
 
 def open_dags(
-    what: str | Path,
+    what: str | Path | BasicBlock,
     *,
     function: str = "",
     arguments: str | Sequence[str] = "",
@@ -44,9 +40,9 @@ def open_dags(
     Parameters
     ----------
     what
-        Several with commas between: C, C++ or LLVM IR files (``kernel.c``); Python functions that numba compiles
-        (``module:function`` or ``file.py:function``); programs, run and recorded (``./program``); kernels of the paper
-        (``mmm_triple``); and all that `perfkit.open_traces` knows: trace files and shipped traces. A Path is one file.
+        Kernels of the paper (``mmm_triple``), LLVM IR (``kernel.ll``), and all that `perfkit.open_traces` knows: C and
+        C++ files, Python functions, programs, ``corpus:NAME``, basic blocks, trace files and shipped traces. Several
+        with commas between. C, C++ and Python functions are compiled by LLVM here, and can be timed.
     function
         Of a source or a program the function; several with commas between. "" for a source that has only one.
     arguments
@@ -78,11 +74,13 @@ def open_dags(
     >>> list(open_dags("reduction", sizes=[8]))
     ['reduction(8)']
     """
+    if isinstance(what, BasicBlock):
+        what = f"{BLOCK}{what.hex}"
     expect(isinstance(what, str | Path), what, "open_dags", "a name", "give a kernel's, a trace's or C code's")
     found: dict[str, NodeSource] = {}
     functions = [name.strip() for name in function.split(",") if name.strip()]
-    words = _words(arguments) if isinstance(arguments, str) else list(arguments)
-    named = [str(what)] if isinstance(what, Path) else [part.strip() for part in what.split(",") if part.strip()]
+    words = shell_words(arguments)
+    named = names_in(what)
     _check_used({_kind(each) for each in named}, str(what), functions, words, sizes)
     for each in named:
         for size in sizes or (0,):
@@ -98,15 +96,8 @@ def open_dags(
     return found
 
 
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise SettingError(f"arguments are written as for a shell; found {text!r} ({error})") from error
-
-
 def _kind(what: str) -> str:
-    """Return what a name stands for."""
+    """Return what a name stands for: as for `open_traces`, or a kernel of the paper."""
     from perfkit.collectors.dag.paper_kernels import KERNELS
 
     if what in KERNELS:
@@ -118,9 +109,7 @@ def _kind(what: str) -> str:
             f"only C, C++, LLVM IR and Python are compiled here; build {what}, and name its program and the function: "
             "perfkit dag run ./program -f FUNCTION"
         )
-    if _PYTHON.match(what):
-        return "function"
-    return "program" if _is_program(what) else "trace"
+    return source_kind(what)
 
 
 def _check_used(kinds: set[str], what: str, functions: list[str], words: list[str], sizes: Sequence[int]) -> None:
@@ -157,12 +146,13 @@ def _opened(
     if build:
         raise SettingError(f"{what} is no C or C++ source, which builds ({build}) are made of: name the built programs")
     if kind == "function":
-        module, _, name = what.rpartition(":")
-        return {f"{name}{suffix}": _from_python(module, name, arguments, whole, core, limit)}
+        return {f"{what.rpartition(':')[2]}{suffix}": _from_python(what, arguments, whole, core, limit)}
     if kind == "program":
-        return {f"{n}{suffix}": _of(_recorded(what, n, arguments, limit), whole, core) for n in _named(what, functions)}
-    from perfkit.collectors.open_traces import open_traces
-
+        return {
+            f"{name}{suffix}": _of(trace, whole, core)
+            for function in functions or [""]
+            for name, trace in open_traces(what, function=function, arguments=arguments, limit=limit).items()
+        }
     try:
         traces = open_traces(what, limit=limit)
     except MissingFileError:
@@ -172,20 +162,10 @@ def _opened(
     return {name: _of(trace, whole, core) for name, trace in traces.items()}
 
 
-def _named(what: str, functions: list[str]) -> list[str]:
-    if not functions:
-        raise SettingError(
-            f"say which function of {what} to trace: --function NAME, or -p function=NAME in a report (in Python and "
-            'in a notebook: function="NAME")'
-        )
-    return functions
-
-
 def _from_c(
     path: str, function: str, arguments: list[str], build: str, whole: bool, core: Microarchitecture | None, limit: int
 ) -> NodeSource:
     from perfkit.collectors.dag.clang_kernel import FLAGS, trace_c
-    from perfkit.collectors.open_traces import kernel_arguments
 
     flags = tuple(build.split()) or FLAGS
 
@@ -197,24 +177,12 @@ def _from_c(
 
 
 def _from_python(
-    module: str, function: str, arguments: list[str], whole: bool, core: Microarchitecture | None, limit: int
+    what: str, arguments: list[str], whole: bool, core: Microarchitecture | None, limit: int
 ) -> NodeSource:
-    from numba.core.errors import NumbaError
+    from perfkit.collectors.dag.python_function import named_function
 
-    from perfkit.collectors.dag.numba_kernel import trace_numba
-    from perfkit.collectors.open_traces import kernel_arguments
-
-    loaded = _module(module)
-    if not callable(getattr(loaded, function, None)):
-        raise SettingError(f"{module} has no function {function!r}")
-    called, given = getattr(loaded, function), kernel_arguments(arguments)
-    try:
-        return _compiled(lambda: trace_numba(called, *given, whole=whole, core=core), whole, core, limit)
-    except PerfkitError:
-        raise
-    except (NumbaError, TypeError, ValueError, OverflowError) as error:  # what numba makes of wrong arguments
-        said, words = " ".join(str(error).split())[:200], ", ".join(arguments) or "no arguments"
-        raise SettingError(f"{module}:{function} cannot be compiled for {words}: {said}") from error
+    given = kernel_arguments(arguments)
+    return _compiled(lambda: named_function(what, given, whole, core), whole, core, limit)
 
 
 def _compiled(make: Callable[[], KernelTrace], whole: bool, core: Microarchitecture | None, limit: int) -> NodeSource:
@@ -244,40 +212,6 @@ def _compiled(make: Callable[[], KernelTrace], whole: bool, core: Microarchitect
             stacklevel=2,
         )
     return kernel
-
-
-def _module(name: str) -> Any:
-    """Import a module by its name, or a file of one."""
-    path = Path(name if name.endswith(".py") else f"{name}.py")
-    if not path.is_file():
-        try:
-            return importlib.import_module(name)
-        except ImportError as error:
-            raise SettingError(f"there is no Python module or file {name!r}: {error}") from error
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None, path
-    assert spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise SettingError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    return module
-
-
-def _is_program(what: str) -> bool:
-    path = Path(what)
-    if not path.is_file() or not os.access(path, os.X_OK):
-        return bool(os.sep not in what and not path.exists() and shutil.which(what))
-    with path.open("rb") as file:
-        return file.read(4) == b"\x7fELF"
-
-
-def _recorded(program: str, function: str, arguments: list[str], limit: int) -> Trace:
-    from perfkit.collectors.tracer.tracer import Tracer
-
-    path = program if os.sep in program or not Path(program).exists() else str(Path(program).resolve())
-    return Tracer(limit=limit, callees=True).run(path, function, arguments)
 
 
 def _of(trace: Trace, whole: bool, core: Microarchitecture | None) -> NodeSource:
