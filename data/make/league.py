@@ -6,6 +6,8 @@ Run from the repository's root:
   intervals from draws of whole kernels; writes data/bottlenecks/league.csv;
 - ``python data/make/league.py real``: print how ours does with the events that each core has a name for;
 - ``python data/make/league.py missing``: print how often ours names a class rightly, and wrongly, with events missing;
+- ``python data/make/league.py orders``: print how ours does where credits are of six times as many orders of
+  the classes (some of the runs, simulated anew);
 - ``python data/make/league.py docs``: print that table as docs/bottlenecks.md has it;
 - ``python data/make/league.py learn``: learn from all runs, calibrate by predictions of held-out kernels, and write
   data/bottlenecks/model.npz.
@@ -34,6 +36,7 @@ from perfkit.machine.classes import CLASSES, class_of, classes_of
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.evidence import Evidence
 from perfkit.scoring.ranks import rank_score
+from perfkit.simulators.pmu.credit import Variants
 
 FOLDER = Path(__file__).parent.parent / "bottlenecks"
 FOLDS, SEED, DRAWS = 5, 20261123, 400
@@ -41,9 +44,11 @@ SMALL = 0.01  # credits below this are no effect
 NEAR, LEAST = 0.9, 0.02  # as perfkit.simulators.pmu.truth
 SURE = 0.5  # the probability below which no class is named
 TREES, LEAF = 30, 6  # a file under a megabyte; 40 and 3 score the same within half a hundredth
+MORE_ORDERS, SAMPLED = 24, 60  # of the classes, for credits; runs of each origin that are asked again
 OUTPUTS = tuple(CLASSES)
 ORIGINS = ("generated", "generated kernel", "corpus")
 Order = NDArray[np.float64]  # (runs, classes): the larger, the earlier
+Split = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # which runs are trained on, and which are tested
 
 
 # ------------------------------------------------------------------ runs and their truth
@@ -295,18 +300,24 @@ METHODS: dict[str, Callable[[pd.DataFrame, pd.DataFrame], Order]] = {
 }
 
 
-def held_out(frame: pd.DataFrame) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+def held_out(frame: pd.DataFrame) -> Iterator[Split]:
     """Yield training and test runs: kernels held out, on all cores."""
     fold = folds(frame)
     for k in range(FOLDS):
         yield fold != k, fold == k
 
 
-def held_out_cores(frame: pd.DataFrame) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+def held_out_cores(frame: pd.DataFrame) -> Iterator[Split]:
     """Yield training and test runs: one core held out with a fifth of the kernels, that of no other core."""
     fold, core = folds(frame), frame["core"].to_numpy()
     for k, name in enumerate(sorted(set(core))):
         yield (fold != k) & (core != name), (fold == k) & (core == name)
+
+
+def by_core(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> list[Split]:
+    """Return training and test runs of one core after the other: those of the other cores, and its own."""
+    core = frame["core"].to_numpy()
+    return [(train & (core != name), test & (core == name)) for name in sorted(set(core))]
 
 
 def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -315,7 +326,7 @@ def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bo
     What an earlier, stopped call has made for the same runs is read again.
     """
     name: Any = hashlib.sha256(
-        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 6])
+        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 7])
     )
     name = name.hexdigest()
     path = FOLDER / "league.parts" / f"{name[:16]}.npy"
@@ -336,9 +347,7 @@ def credits_and_votes(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[n
     return np.square(roots), votes
 
 
-def forests(
-    frame: pd.DataFrame, splits: Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def forests(frame: pd.DataFrame, splits: Iterator[Split]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return `predicted` of all splits, (4, runs, classes), and which runs were tested."""
     found, tested = np.zeros((4, len(frame), len(OUTPUTS))), np.zeros(len(frame), dtype=np.bool_)
     for train, test in splits:
@@ -378,19 +387,26 @@ def league(frame: pd.DataFrame) -> pd.DataFrame:
         for ending, (credit, votes) in (("", found[:2]), (", 8 counters, 5 % noise", found[2:])):
             error = {"calibration error": crossed(part, votes[tested])}
             rows[name + ending] = measures(score(part, credit[tested], SMALL, votes[tested])) | error
+        scored = score(part, found[0][tested], SMALL, found[1][tested])
+        for origin in ORIGINS:
+            rows[f"{name}, {origin} only"] = measures(scored[part["origin"] == origin])
         if splits is held_out:
-            scored = score(frame, found[0], SMALL, found[1])
+            own_votes = found[1]
             scored.groupby("class")[["first", "three"]].agg(["mean", "size"]).to_csv(FOLDER / "league-classes.csv")
-            for origin in ORIGINS:
-                of = (frame["origin"] == origin).to_numpy()
-                rows[f"{name}, {origin} only"] = measures(scored[of])
-    corpus = (frame["origin"] == "corpus").to_numpy()
-    for learnt_on, train in (("loops", frame["origin"] == "generated"), ("loops and generated kernels", ~corpus)):
-        found, tested = forests(frame, iter([(np.asarray(train), corpus)]))
+    own = (frame["origin"] != "corpus").to_numpy()
+    levels = calibration(frame[own].reset_index(drop=True), own_votes[own])
+    for learnt_on, ways in (
+        ("learnt on loops alone, on the corpus", [(np.asarray(frame["origin"] == "generated"), ~own)]),
+        ("learnt on loops and generated kernels alone, on the corpus", [(own, ~own)]),
+        ("learnt on these of other cores alone, on the corpus", by_core(frame, own, ~own)),
+    ):
+        found, tested = forests(frame, iter(ways))
         part = frame[tested].reset_index(drop=True)
-        rows[f"Bottlenecks, learnt on {learnt_on} alone, on the corpus"] = measures(
-            score(part, found[0][tested], SMALL, found[1][tested])
-        )
+        for ending, (credit, votes) in (("", found[:2]), (", 8 counters, 5 % noise", found[2:])):
+            error = {"calibration error": miscalibrated(part, np.interp(votes[tested], *levels))}
+            rows[f"Bottlenecks, {learnt_on}{ending}"] = (
+                measures(score(part, credit[tested], SMALL, votes[tested])) | error
+            )
     for name, method in METHODS.items():
         order = np.zeros((len(frame), len(OUTPUTS)))
         for train, test in held_out(frame):
@@ -513,6 +529,36 @@ def with_events_missing() -> str:
     return "\n".join(lines)
 
 
+def by_more_orders() -> str:
+    """Return how ours does by the shipped credits, and by credits of the same runs from more orders of the classes."""
+    from pmu_runs import corpus_programs, kernel_programs, programs  # they need a compiler and an assembler
+
+    frame = table()
+    (credit, votes, _, _), _ = forests(frame, held_out(frame))
+    rng, lines = np.random.default_rng(SEED), []
+    found: dict[str, list[pd.DataFrame]] = {}
+    for origin in ORIGINS:
+        mine = rng.permutation(np.flatnonzero(frame["origin"] == origin))[:SAMPLED]
+        better = frame.iloc[mine].reset_index(drop=True)
+        for row, (core, run) in enumerate(zip(better["core"], better["run"], strict=True)):
+            kind, _, number = run.partition("-")
+            chosen = {"loop": lambda n=number: programs(range(int(n), int(n) + 1)),
+                      "kernel": lambda n=number: kernel_programs(range(int(n), int(n) + 1))}  # fmt: skip
+            _, trace, warm = next(chosen.get(kind, lambda r=run: corpus_programs([r.rpartition("/")[0]]))())
+            machine = Microarchitecture.load(str(core))
+            gus = pk.SimulatedPmu(machine, warm="caches" if warm else "none").gus
+            for of, value in Variants(machine, MORE_ORDERS, SEED + 1).credit(gus, trace).credit.items():
+                better.loc[row, f"credit:{of}"] = value
+        for name, part in (("shipped", frame.iloc[mine].reset_index(drop=True)), ("more orders", better)):
+            found.setdefault(name, []).append(score(part, credit[mine], SMALL, votes[mine]))
+        same = rights(credits_of(frame.iloc[mine])) & rights(credits_of(better))
+        lines.append(f"{origin}: both truths name a class in common in {same.any(axis=1).mean():.2f} of {len(mine)}")
+        for name, parts in found.items():
+            lines.append(f"  {name}: first {parts[-1]['first'].mean():.2f}, three {parts[-1]['three'].mean():.2f}")
+        print("\n".join(lines[-3:]), flush=True)
+    return "\n".join(lines)
+
+
 def crossed(frame: pd.DataFrame, votes: NDArray[np.float64]) -> float:
     """Return the calibration error where the curve is fitted on the other folds' predictions."""
     fold, probability = folds(frame), np.zeros_like(votes)
@@ -597,6 +643,9 @@ def main() -> None:
         return
     if sys.argv[1:] in (["real"], ["missing"]):
         print(real_names() if sys.argv[1] == "real" else with_events_missing())
+        return
+    if sys.argv[1:] == ["orders"]:
+        by_more_orders()
         return
     frame = table()
     if sys.argv[1:] == ["learn"]:

@@ -37,6 +37,14 @@ def dump(events: dict[str, float], ipc: float = 1.0, time: str = "cycles") -> pk
     )
 
 
+def test_events_of_what_is_not_modelled_are_listed_and_stand_for_nothing_else():
+    mapped = set(map_table()["real"])
+    for name, one in event_map()["beyond"].items():
+        assert name in published(), name
+        assert name not in mapped, name
+        assert one.get("each", "misprediction_penalty") == "misprediction_penalty"
+
+
 @pytest.mark.parametrize("core", [*INTEL, "zen3"])
 def test_every_name_that_is_asked_for_on_a_core_is_in_a_list_of_its_processors(core):
     """Names that no processor of a core has were asked for, and perf refuses them."""

@@ -207,6 +207,49 @@ def test_counts_that_no_such_core_can_have_end_in_no_answer(changes, told):
     assert told in stack.summary()
 
 
+@pytest.mark.parametrize(
+    ("core", "event", "rate", "told"),
+    [
+        ("skylake_x", "machine_clears.count", 0.05, "machine clears"),
+        ("golden_cove", "machine_clears.memory_ordering", 0.05, "machine clears"),
+        ("golden_cove", "assists.any", 0.05, "assists by microcode"),
+        ("skylake_x", "icache_16b.ifdata_stall", 0.9, "fetching instructions that are not in the first cache"),
+        ("golden_cove", "icache_tag.stalls", 0.9, "translating the addresses of instructions"),
+    ],
+)
+def test_what_is_not_modelled_and_may_give_more_ends_in_no_answer(core, event, rate, told):
+    """Machine clears and fetching were nobody's share: with half of the cycles in them, another class was named."""
+    machine = Microarchitecture.load(core)
+    samples = pk.SimulatedPmu(core, intervals=4).collect({"branchy": pk.datasets.load("traces/branchy")})
+    model = pk.Bottlenecks.load(core)
+    without, much, little = (as_dump(samples, machine, {event: r} if r else None) for r in (0.0, rate, rate / 50))
+    before = model.explain(without, intervals=False)
+    assert before.answer("branchy") == "mispredicted branches"
+    assert "not modelled" not in before.why("branchy")
+    found = model.explain(much, intervals=False)
+    assert found.answer("branchy") == "cannot tell"
+    share = rate * (machine.value("misprediction_penalty") if rate < 0.1 else 1.0)
+    assert f"not modelled: {told}, at least {share:.0%} of the cycles ({event})" in found.summary()
+    assert found.unmodelled["share"].tolist() == [pytest.approx(share)]
+    same = model.explain(little, intervals=False)
+    assert same.runs.equals(before.runs)
+    assert same.unmodelled.empty
+    pd.testing.assert_series_equal(
+        model.stacks(much).runs["distance"], (model.stacks(without).runs["distance"] + share).clip(upper=1.0)
+    )
+    assert model.stacks(much).runs["verdict"].tolist() == ["unsupported"]
+
+
+def test_what_is_not_modelled_and_gives_less_is_told_beside_the_answer():
+    core = Microarchitecture.load("golden_cove")
+    samples = pk.SimulatedPmu(core, intervals=4).collect({"pointer-chase": pk.datasets.load("traces/pointer-chase")})
+    dump = as_dump(samples, core, {"machine_clears.count": 0.01, "machine_clears.smc": 0.01})
+    found = pk.Bottlenecks.load(core).explain(dump, intervals=False)
+    plain = pk.Bottlenecks.load(core).explain(as_dump(samples, core), intervals=False)
+    assert found.answer("pointer-chase") == plain.answer("pointer-chase") != "cannot tell"
+    assert found.why("pointer-chase").count("not modelled: machine clears, at least") == 1  # one is a part of the other
+
+
 def test_counters_in_turns_may_be_off_by_more_and_not_by_anything():
     core = Microarchitecture.load("zen4")
     shares = features({"full.rob": np.array([1.2, 1.3, 1.3, 2.1, 6.0, 9.0]), "uops": np.full(6, 3.0)}, core)

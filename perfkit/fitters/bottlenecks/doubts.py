@@ -1,6 +1,8 @@
-"""Counts that no such core can have: more than its capacity, or more misses than there is anything to miss.
+"""Why nothing can be named: counts that no such core can have, and time that goes where the model does not look.
 
-Then counts are not of one scale, not of one program, or not of this core, and nothing that follows from them holds.
+Counts of more than a capacity, or more misses than there is anything to miss, are not of one scale, not of one program,
+or not of this core, and nothing that follows from them holds. What is not modelled (machine clears, fetching and
+decoding) is nobody's share: where it may give as much as the class that would be named, none is.
 """
 
 from collections.abc import Mapping
@@ -10,11 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit.fitters.bottlenecks.features import PORTS
+from perfkit.fitters.bottlenecks.names import beyond
+from perfkit.machine.core import Microarchitecture
 from perfkit.samples.table import Samples
 
 # A share of what cannot be exceeded: by so much counters may be apart, and by so much where they ran in turns; more,
 # the fewer looks a count is scaled up from (of simulated runs counted 0.1 of the time, none is beyond 8).
 _APART, _IN_TURNS, _SCALED = 1.25, 2.0, 0.8
+_LEAST = 0.05  # of the cycles: what takes less and is not modelled changes no answer
 _SHARED = 0.95  # of the time: counters that ran less were scaled up
 _CYCLES = (
     *(f"exec.{n}" for n in ("0", "1", "2", "3+", "0.pending.l1", "0.pending.l2", "0.pending.l3")),
@@ -54,6 +59,32 @@ def impossible_shares(shares: Mapping[str, NDArray[np.float64]], running: NDArra
         for row in np.flatnonzero(shares[feature] > most):
             found[row].append(f"{shares[feature][row]:.0%} of {words}")
     return [tuple(each) for each in found]
+
+
+def unmodelled_shares(samples: Samples, core: Microarchitecture) -> pd.DataFrame:
+    """Return how much of the cycles of each run goes where the model does not look, as far as it was counted.
+
+    Returns
+    -------
+    DataFrame
+        One row per run (index) and thing that is not modelled: what, event (by which it takes most), share (of the
+        cycles, between 0 and 1: such cycles may pass beside others, and a restart takes longer than is counted here).
+    """
+    rows = []
+    for event, what, each in beyond(samples.events, samples.time_event):
+        part = samples.table[(samples.table["event"] == event) & samples.table["count"].notna()]
+        sums = part.groupby(part["run"].astype(str), observed=True)[["count", "time"]].sum()
+        share = sums["count"] / sums["time"] * (core.value(each) if each else 1.0)
+        rows.append(pd.DataFrame({"what": what, "event": event, "share": share.clip(upper=1.0)}))
+    if not rows:
+        return pd.DataFrame(columns=["what", "event", "share"])
+    found = pd.concat(rows).rename_axis("run").sort_values("share", ascending=False, kind="stable").reset_index()
+    return found[found["share"] >= _LEAST].drop_duplicates(["run", "what"]).set_index("run")
+
+
+def could_give(share: float) -> float:
+    """Return the credit of what takes a share of the cycles: the logarithm of the speedup, were it to take half."""
+    return float(-np.log(1.0 - share / 2))
 
 
 def share_counted(samples: Samples, index: pd.Index) -> NDArray[np.float64]:

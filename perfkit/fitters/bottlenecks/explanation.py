@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.results import Tabled, draw
 from perfkit.errors import SettingError, counted, did_you_mean, listed
-from perfkit.fitters.bottlenecks.doubts import in_turns, share_counted
+from perfkit.fitters.bottlenecks.doubts import could_give, in_turns, share_counted
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
@@ -91,6 +91,9 @@ class Explanation(Tabled):
         Which events of the samples were not used: event, why.
     doubts : DataFrame
         What no such core can do, or why the counts are of another: run, doubt. Nothing is named of such a run.
+    unmodelled : DataFrame
+        What takes much of a run's time and is not modelled, as far as it was counted: run (index), what, event, share
+        (of the cycles). Where no class gives as much as half of it would, nothing is named.
     remarks : DataFrame
         What else to know of a run: run, remark (counters in turns, intervals that differ, events that the processor
         lacks).
@@ -108,6 +111,7 @@ class Explanation(Tabled):
     time_event: str = "cycles"
     unused: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["event", "why"]))
     doubts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "doubt"]))
+    unmodelled: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["what", "event", "share"]))
     remarks: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "remark"]))
 
     def to_frame(self) -> pd.DataFrame:
@@ -129,10 +133,11 @@ class Explanation(Tabled):
 
         Nothing is named where the likeliest class has a probability under one half, where it depends on events that
         were not counted and could be, where half of the runs trained on were bound by classes of which no event was
-        counted, or where the counts cannot be those of such a core (`doubts`).
+        counted, where the counts cannot be those of such a core (`doubts`), or where what is not modelled may give as
+        much (`unmodelled`).
         """
         rows = self.of(run)
-        if self._doubted(run):
+        if self._doubted(run) or self._ahead(run):
             return CANNOT_TELL
         silent = rows.loc[rows["status"] == CANNOT_TELL, "resource"]
         wanted = self.next_events[self.next_events["run"] == run].drop_duplicates("resource")
@@ -158,6 +163,7 @@ class Explanation(Tabled):
         lines = [self._sentence(run)]
         open_ = "it may be divisions" if self._divides(run) else "it depends on events that were not counted"
         lines += [f"impossible on {self.core}: {told}" for told in self._doubted(run)]
+        lines += [f"not modelled: {told}" for told in self._beside(run)]
         lines += [
             f"{row.resource}: {row.probability:.0%}, {row.evidence or 'no share of capacity stands out'}"
             + (f" (uncertain: {open_})" if row.status == UNCERTAIN else "")
@@ -212,6 +218,17 @@ class Explanation(Tabled):
         found: list[str] = self.doubts.loc[self.doubts["run"] == run, "doubt"].tolist()
         return found
 
+    def _beside(self, run: str) -> list[str]:
+        """Say what takes a run's time and is not modelled, most first."""
+        rows = self.unmodelled[self.unmodelled.index == run]
+        return [f"{row.what}, at least {row.share:.0%} of the cycles ({row.event})" for row in rows.itertuples()]
+
+    def _ahead(self, run: str) -> bool:
+        """Return whether what is not modelled may give as much as any class."""
+        shares = self.unmodelled.loc[self.unmodelled.index == run, "share"]
+        speedup = self.of(run)["speedup"].max()
+        return bool(len(shares)) and not np.log1p(speedup) > could_give(float(shares.max()))
+
     def _divides(self, run: str) -> bool:
         """Return whether floating-point divisions may hold a run back, of which no event tells."""
         return bool((self.remarks.loc[self.remarks["run"] == run, "remark"] == _DIVIDES).any())
@@ -221,6 +238,8 @@ class Explanation(Tabled):
         first = rows.iloc[0]
         if told := self._doubted(run):
             return f"{run}: cannot tell (no {self.core} can count so: {listed(told, 1)})"
+        if self._ahead(run):
+            return f"{run}: cannot tell (not modelled: {listed(self._beside(run), 1)})"
         if answer != CANNOT_TELL and first["speedup"] == 0.0:  # `perfkit.fitters.bottlenecks.features.unhelpful`
             return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
         if answer != CANNOT_TELL:

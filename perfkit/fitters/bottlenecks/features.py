@@ -30,6 +30,7 @@ OF_LOADS = ("store forwarding", "L1 latency", "load ports", "load buffer")
 # Of a capacity: then all else together makes a program faster by the rest at most, one part in twenty. What uses far
 # more than all of it is not of this core.
 _FULL, _ABSURD = 0.95, 1.25
+_FULL_MEMORY = 0.85  # lines come in bursts: in all runs learnt from that use 0.85 to 0.95, it is the bottleneck (29)
 # Their bandwidth differs from machine to machine of one core: full by the file alone is not full.
 OF_THE_MACHINE = ("memory bandwidth", "L3")
 _IDLE = 0.1  # of the cycles
@@ -146,6 +147,12 @@ _RATIOS: dict[str, tuple[str, str, float, str]] = {
     "taken of branches": ("branches.taken", "branches", 1.0, "misprediction_penalty"),
     "walks an access": ("tlb.walks", "l1.accesses", 1.0, "memory_latency"),
 }
+_CHAINED = ("misses at once", "share: pending.l1", "share: exec.0.pending.l1")
+_ONE, _MOSTLY = (0.09, 0.11), 0.5  # tenths of misses at once; of the cycles, in which nothing begins meanwhile
+OF_MISSES = (
+    "L2", "L3", "memory latency", "memory bandwidth", "address translation", "reorder buffer", "load buffer",
+    "line fill buffers", "schedulers",
+)  # fmt: skip
 _ACCESSES = ("loads per instruction", "stores per instruction")
 _HALF = 0.05  # of the cycles: what events must be able to take for half of their ratio to count
 
@@ -308,20 +315,21 @@ def features_of(name: str) -> tuple[str, ...]:
 def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return which classes cannot hold a row back most, whatever was learnt, (rows, names).
 
-    Those of which a row uses nothing, by events that were all counted; what only loads wait for, without loads; and,
-    where a capacity is full (`CAPACITIES`),
-    all classes of which none is: a program that uses 95 % of the memory's bandwidth is no more than 5 % faster with
+    Those of which a row uses nothing, by events that were all counted; what only loads wait for, without loads; where
+    loads that miss L1 follow one another without a gap, what no such load waits for; and, where a capacity is full
+    (`CAPACITIES`), all classes of which none is: a program that uses 95 % of a port is no more than 5 % faster with
     anything else. What is full is used, whatever its other events say (a prefetcher may leave no hit and no wait in
     L3); and where nothing is left, nothing is ruled out.
     """
     found, full = (np.zeros((len(x), len(names)), dtype=np.bool_) for _ in range(2))
-    loads = without_loads(x)
+    loads, chained = without_loads(x), _one_miss_after_another(x)
     for k, name in enumerate(names):
         mine = x[:, [NAMES.index(feature) for feature in features_of(name)]]
         found[:, k] = (mine < _UNUSED).all(axis=1) & (mine >= 0).any(axis=1)
         found[:, k] |= loads if name in OF_LOADS else False
+        found[:, k] |= chained if name not in OF_MISSES else False
         if name in CAPACITIES:
-            full[:, k] = _is_full(x[:, NAMES.index(CAPACITIES[name])])
+            full[:, k] = _is_full(name, x[:, NAMES.index(CAPACITIES[name])])
             full[:, k] &= ~_never_idle(x[:, NAMES.index("share: exec.0")]) if name in OF_THE_MACHINE else True
             full[:, k] &= ~_of_stores(*(x[:, NAMES.index(each)] for each in _ACCESSES)) if name == "L2" else True
     out = (found | full.any(axis=1, keepdims=True)) & ~full
@@ -350,7 +358,7 @@ def unhelpful(core: Microarchitecture) -> tuple[str, ...]:
 
 def full_capacities(shares: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.bool_]]:
     """Return, for each class with a capacity, in which rows it is full, as far as its events were counted, (rows,)."""
-    full = {name: _is_full(shares[feature]) for name, feature in CAPACITIES.items()}
+    full = {name: _is_full(name, shares[feature]) for name, feature in CAPACITIES.items()}
     full["L2"] = full["L2"] & ~_of_stores(*(shares[each] for each in _ACCESSES))
     busy = _never_idle(shares["share: exec.0"])
     return {name: each & ~busy if name in OF_THE_MACHINE else each for name, each in full.items()}
@@ -369,8 +377,18 @@ def _never_idle(share: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray((share >= 0) & (share < _IDLE))
 
 
-def _is_full(share: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.asarray((share >= _FULL) & (share <= _ABSURD))
+def _is_full(name: str, share: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray((share >= (_FULL_MEMORY if name == "memory bandwidth" else _FULL)) & (share <= _ABSURD))
+
+
+def _one_miss_after_another(x: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return the rows that wait for one miss of L1 after the other: always one is under way, and never two, (rows,).
+
+    Their time is the sum of the misses'. What else takes time passes beside it, or there would be a gap.
+    """
+    at_once, under_way, idle = (x[:, NAMES.index(each)] for each in _CHAINED)
+    one = (at_once >= _ONE[0]) & (at_once <= _ONE[1])
+    return np.asarray(one & (under_way >= _FULL) & (under_way <= _ABSURD) & (idle >= _MOSTLY))
 
 
 def _busiest(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perfkit import datasets
 from perfkit.errors import DataError, expect, listed
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
-from perfkit.fitters.bottlenecks.doubts import impossible_shares, share_counted
+from perfkit.fitters.bottlenecks.doubts import impossible_shares, share_counted, unmodelled_shares
 from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, DIVISIONS, Explanation, Weighed, remarks
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
@@ -117,6 +117,7 @@ class Bottlenecks:
             time_event=samples.time_event,
             unused=left[["event", "why"]],
             doubts=self._doubts(samples, by_run, left),
+            unmodelled=unmodelled_shares(samples, self.core),
             remarks=remarks(samples, by_run.index, runs, each),
         )
 
@@ -161,7 +162,9 @@ class Bottlenecks:
         counted["store forwarding"] |= without_loads(as_numbers(given.values))
         missing = [", ".join(part for part in named if not counted[part][row]) for row in range(len(rates))]
         runs = [str(run) for run in rates.index]
-        table = stacks_of(forest, completed(given, WAYS), 1.0 / ipc, runs, missing)
+        beside = unmodelled_shares(samples, self.core)["share"].groupby(level=0).max()
+        elsewhere = beside.reindex(runs).fillna(0.0).to_numpy(dtype=float)
+        table = stacks_of(forest, completed(given, WAYS), 1.0 / ipc, runs, missing, elsewhere)
         left = self._left(samples, names, simulated=simulated)
         doubts = self._doubts(samples, rates, left).groupby("run")["doubt"].agg("; ".join)
         table["doubt"] = [str(doubts.get(run, "")) for run in runs]

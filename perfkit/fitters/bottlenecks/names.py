@@ -143,6 +143,16 @@ def matched(events: Iterable[str], *, simulated: bool, vendor: str = "", core: s
     return tuple(name for names in found.values() for name in names)
 
 
+def beyond(events: Iterable[str], time: str) -> list[tuple[str, str, str]]:
+    """Return the events of a dump that count what is not modelled: event, what, the figure that one takes at least.
+
+    ``time`` is the event that time is measured in: those that another kind of core counted are left out.
+    """
+    known = event_map()["beyond"]
+    mine = [(event, known.get(normalise(event))) for event in events if not other_core(event, time)]
+    return [(event, one["what"], one.get("each", "")) for event, one in mine if one]
+
+
 @cache
 def published() -> Mapping[str, frozenset[str]]:
     """Return, for each event of the published lists, the processors that have it (data/make/event_lists.py)."""

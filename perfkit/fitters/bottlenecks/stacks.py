@@ -56,10 +56,10 @@ class LearntStacks(Tabled):
     runs : DataFrame
         One row per run: run, cpi, then the cycles per instruction of the base and of each component (their sum is the
         cpi), distance (the share of the cycles that is expected to be in the wrong place, calibrated on held-out
-        simulated kernels), missing (the components of which no telling event was counted) and verdict
-        (``"supported"`` where nothing is missing and distance is at most 0.08, ``"uncertain"`` up to 0.20,
-        ``"unsupported"`` beyond, and where a component is missing or there is a doubt), doubt (what no such core can
-        do, or why the counts are of another).
+        simulated kernels, and what events of what is not modelled take), missing (the components of which no telling
+        event was counted) and verdict (``"supported"`` where nothing is missing and distance is at most 0.08,
+        ``"uncertain"`` up to 0.20, ``"unsupported"`` beyond, and where a component is missing or there is a doubt),
+        doubt (what no such core can do, or why the counts are of another).
     core, trained_on : str
         The core's name; the digest of the training data.
     kind : str
@@ -121,6 +121,7 @@ def stacks_of(
     cpi: NDArray[np.float64],
     runs: list[str],
     missing: list[str] | None = None,
+    elsewhere: NDArray[np.float64] | float = 0.0,
 ) -> pd.DataFrame:
     """Return the table of `LearntStacks`.
 
@@ -136,12 +137,15 @@ def stacks_of(
         Their names.
     missing : list of str, optional
         For each run, the components of which no telling event was counted; by default nothing is missing.
+    elsewhere : (runs,) float64
+        The share of the cycles that goes to what no component stands for: it is in a wrong place.
     """
     shares, spread = np.zeros((len(runs), len(forest.outputs))), np.zeros(len(runs))
     for part in parts:
         shares[part.rows], spread[part.rows] = shares_in_ways(forest, part)
     distance = np.interp(spread, *forest.levels)
     lacks = np.array(missing or [""] * len(runs), dtype=object)
+    distance = np.minimum(distance + elsewhere, 1.0)
     verdict = np.where(distance <= SUPPORTED, "supported", np.where(distance <= UNCERTAIN, "uncertain", "unsupported"))
     verdict = np.where(lacks == "", verdict, "unsupported")
     found = {"run": runs, "cpi": cpi}
