@@ -633,7 +633,10 @@ def test_a_run_that_sleeps_is_not_told_that_faster_chains_make_it_twice_as_fast(
     assert (time_calls(program, "work", [sleep]).idle > 0.5) == idle
     answer = pk.why(program, arguments=[sleep])
     # Watched beside others it may be ready to run for so long that the watch does not tell; the timed run does then.
-    watched, timed = r"[\d.]+ s sleeps does nothing: most of that sleeping", r"time the run does nothing: it sleeps, or waits"
+    watched, timed = (
+        r"[\d.]+ s sleeps does nothing: most of that sleeping",
+        r"time the run does nothing: it sleeps, or waits",
+    )
     assert bool(re.match(rf"For \d+% of its ({watched}|{timed})", answer.first)) == idle
 
 
