@@ -1,4 +1,4 @@
-"""What a program can do without, by what was recorded and sampled: calls that repeat, memory taken and given back.
+"""What a program can do without, by what was recorded and sampled: calls that repeat, copies, memory taken and freed.
 
 The core's resources say what such code waits for, and not that it need not run at all.
 """
@@ -30,6 +30,9 @@ _END = (
 _VECTOR = 64  # bytes of an access at most
 _TAKES = re.compile(r"_*(libc_)?(malloc|calloc|realloc|memalign|posix_memalign|aligned_alloc)|_Zn[wa].*")
 _GIVES = re.compile(r"_*(libc_)?c?free|_Zd[la].*")
+_COPIES = re.compile(r"_*(GI_)?_*(w?mem(p?cpy|move))\w*")
+_STACK = 1 << 20  # bytes below where a call returns to that its own variables lie in
+_LINE = 64  # bytes, within which a write counts as one to what is read
 _WITHIN = re.compile(
     r"_int_(malloc|free|realloc|memalign).*|_mid_memalign.*|tcache_.*|unlink_chunk.*|malloc_\w+|sysmalloc.*|"
     r"systrim.*|arena_get.*|checked_request2size|alloc_perturb|mi_(malloc|free)\w*|je_\w+|tc_(malloc|free)\w*"
@@ -103,6 +106,103 @@ def allocating(found: Profile | None, trace: Trace) -> str:
             else "and little is given back: take memory for many at once"
         )
     )
+
+
+def copying(found: Profile | None, trace: Trace) -> str:
+    """Say that a run copies memory for much of its time, and where; "" where it hardly does."""
+    mine = [] if found is None else [each for each in found.functions if each.is_system and _is_copy(each.symbol)]
+    share = sum(each.share for each in mine)
+    if share < _MUCH:
+        return ""
+    said = f"{share:.0%} of the run is copying memory (memcpy, memmove)"
+    code = trace.code
+    copies = _runs(trace, _COPIES)
+    if len(copies.begin) < _MANY:
+        return said
+    accesses = _accesses(trace)
+    operand = expand(trace.stream, code.block_operand_start)[accesses.writes]
+    # Of repeated string instructions, and masked vectors, the sizes are recorded for each access.
+    if not code.size[operand].all():
+        sizes = ""
+    else:
+        total = np.concatenate(([0], np.cumsum(code.size[operand], dtype=np.int64)))
+        first, last = (np.searchsorted(accesses.writes, accesses.before[at]) for at in (copies.begin, copies.end))
+        sizes = f", {(total[last] - total[first]).mean():,.0f} bytes on average"
+    place, count = Counter(_place(trace, k) for k in copies.site.tolist()).most_common(1)[0]
+    return (
+        f"{said}: {place} copies {count:,} times in what was recorded{sizes}. What is copied as a whole again and "
+        "again (a string or an array that grows, a value that is passed on) need not be: append in place, reserve "
+        "room first, or hand on a reference"
+    )
+
+
+def reads_alike(trace: Trace, begins: NDArray[np.int64]) -> bool:
+    """Whether some calls in a row, which begin with these executed blocks, do the same thing to the same memory.
+
+    They run the same blocks and access the same addresses, in this order, and write to nothing but their own stack.
+    """
+    if len(begins) < 2 or not trace.provenance.complete:
+        return False
+    before = _accesses(trace).before
+    ends = [*begins[1:].tolist(), len(trace.stream)]
+    first: tuple[bytes, bytes] | None = None
+    for begin, end in zip(begins.tolist(), ends, strict=True):
+        addresses = trace.addresses[before[begin] : before[end]]
+        one = trace.stream[begin:end].tobytes(), addresses.tobytes()
+        if first is not None and one != first:
+            return False
+        first = one
+    return _reads_only(trace, before, int(begins[0]), int(ends[0]))
+
+
+def called_alike(trace: Trace, function: str) -> tuple[int, int, str]:
+    """Return how many calls of a function follow a like one, how many there are, and where most are made.
+
+    Like ones access the same memory, of which they write nothing but their own stack, and of which nothing was written
+    in between. The numbers that they are given in registers are not known.
+    """
+    code, stream = trace.code, trace.stream
+    heads = code.block_start[:-1]
+    inside = np.array([code.function[k] == function for k in heads.tolist()])[stream]
+    begin = np.flatnonzero(inside[1:] & ~inside[:-1]) + 1
+    ended = np.flatnonzero(inside[:-1] & ~inside[1:]) + 1
+    n = min(len(begin), len(ended[ended > begin[0]]) if len(begin) else 0)
+    if n < _MANY:
+        return 0, n, ""
+    begin, end = begin[:n], ended[ended > begin[0]][:n]
+    accesses = _accesses(trace)
+    alike, last = 0, b""
+    lines = np.zeros(0, dtype=np.uint64)
+    for k, (a, z) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
+        addresses = trace.addresses[accesses.before[a] : accesses.before[z]]
+        now = addresses.tobytes()
+        if now == last and len(lines):
+            between = accesses.writes[slice(*np.searchsorted(accesses.writes, accesses.before[[end[k - 1], a]]))]
+            alike += not np.isin(trace.addresses[between] // np.uint64(_LINE), lines).any()
+        elif now != last:
+            kept = addresses[addresses != NO_ACCESS]
+            is_pure = len(kept) > 1 and _reads_only(trace, accesses.before, a, z)
+            top = int(kept[-1]) if len(kept) else 0  # where it returns to: what lies below is its own
+            own = (kept <= np.uint64(top)) & (kept > np.uint64(max(top - _STACK, 0)))
+            lines = np.unique(kept[~own] // np.uint64(_LINE)) if is_pure else lines[:0]
+        last = now
+    sites = code.block_start[1:].astype(np.int64)[stream[begin - 1]] - 1
+    return alike, n, Counter(_place(trace, k) for k in sites.tolist()).most_common(1)[0][0]
+
+
+def _reads_only(trace: Trace, before: NDArray[np.int64], begin: int, end: int) -> bool:
+    """Whether executed blocks, of one call to its end, write to nothing but their own stack."""
+    addresses = trace.addresses[before[begin] : before[end]]
+    operand = expand(trace.stream[begin:end], trace.code.block_operand_start)
+    written = addresses[trace.code.write[operand] & (addresses != NO_ACCESS)]
+    if not len(addresses) or addresses[-1] == NO_ACCESS:
+        return False
+    top = int(addresses[-1])  # the last access reads where to return to
+    return bool(((written < top) & (written > max(top - _STACK, 0))).all())
+
+
+def _is_copy(symbol: str) -> bool:
+    return bool(_COPIES.fullmatch(symbol.partition("@")[0]))
 
 
 def _is_allocation(symbol: str) -> bool:

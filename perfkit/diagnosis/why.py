@@ -31,10 +31,11 @@ from perfkit.collectors.tracer.cloner import LeavingError, Refusal
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile, elf_as_it_is
 from perfkit.collectors.tracer.lines import places_of
+from perfkit.collectors.tracer.registers_read import registers_read
 from perfkit.collectors.tracer.stubs import callers
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.diagnosis.advice import allocating, asked_again
+from perfkit.diagnosis.advice import allocating, asked_again, called_alike, copying, reads_alike
 from perfkit.diagnosis.ahead import ALL, Ahead
 from perfkit.diagnosis.calls import (
     Calls,
@@ -94,6 +95,8 @@ _ENDLESS = 30  # cycles per instruction that is recorded, from which a call is r
 _FITS = 0.5  # of the limit: a call whose second half is shorter may be recorded whole
 _IN_VAIN = 1.3  # times the instructions that are counted: a call that is expected to have more is not counted
 _HOTTER = 2  # times the program's own hottest function: a library's has more of the run, and who calls it is sought
+_WORTH_KEEPING = 0.2  # of the run: a function with less is not looked at for calls that repeat
+_SEVERAL_CALLS, _ALIKE_CALLS = 20, 0.9  # calls from which that is told, and the share that must repeat the one before
 _TRIES = 3  # single calls that are tried, where exceptions leave them
 _HALF = 0.5  # of a run: what follows is about the smaller part
 _THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
@@ -360,7 +363,8 @@ class _Inquiry:
         waiting = _waiting(found)
         before = (
             self._idle(found, timed), waiting or self._asked_for(found, timed, trace),
-            _throwing(found, self.target.program), asked_again(result), allocating(found, trace),
+            _throwing(found, self.target.program), asked_again(result) or self._called_alike(found, hot, timed, trace),
+            allocating(found, trace) or copying(found, trace),
         )  # fmt: skip
         called = _called_at(hot, timed[0], self.target.program) if timed and hot.is_system else ""
         # A function that was found by what it calls has no samples of its own, and how much it has is not known.
@@ -477,6 +481,34 @@ class _Inquiry:
         if (mine.symbol, mine.path) == (hottest.symbol, hottest.path):
             return mine, "the hottest function"
         return mine, f"the hottest of the program's own functions ({hottest.name} of {hottest.library} is hotter)"
+
+    def _called_alike(self, found: Profile | None, hot: HotFunction, timed: list[CallTimes], trace: Trace) -> str:
+        """Say that a function of the program's own is called again and again on memory that nothing changes.
+
+        Its caller is recorded for that, where its own recorded calls are alike: "" where it is not known to be so, and
+        where it takes numbers with a fraction, which it may be given others of.
+        """
+        if hot.is_system or self.target.script or hot.share < _WORTH_KEEPING or not timed:
+            return ""
+        if timed[0].calls < _SEVERAL_CALLS or not reads_alike(trace, _begins(trace, hot)):
+            return ""
+        above = _returned_to(timed[0], self._known(found))
+        if above is None or above.is_system or (above.path, above.symbol) == (hot.path, hot.symbol):
+            return ""
+        try:
+            if registers_read(elf_as_it_is(hot.path), hot.symbol).floats:
+                return ""
+            with self._stage(f"looking at what {above.name} calls {hot.name} with"):
+                alike, calls, place = called_alike(self._tracer(above, Calls(0, 1), self.limit), hot.symbol)
+        except (DataError, UnavailableError, Refusal):
+            return ""
+        if alike < _ALIKE_CALLS * (calls - 1) or calls < _SEVERAL_CALLS:
+            return ""
+        return (
+            f"{brief(hot.name)} is called again and again on the same memory, which nothing changes in between: "
+            f"{calls:,} times at {place} in what was recorded, {hot.share:.0%} of the run. Call it once and keep its "
+            "result, if the numbers that it is given are the same ones, too"
+        )
 
     def _waits_of(self, found: Profile | None) -> Waits:
         """Return for how much of the run it waits, and what for; nothing where its samples say that it works."""

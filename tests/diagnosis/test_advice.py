@@ -5,13 +5,14 @@ import functools
 import re
 import warnings
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import perfkit as pk
 from perfkit.collectors import Tracer
 from perfkit.collectors.profile.hot import Profile
-from perfkit.diagnosis.advice import allocating, asked_again
+from perfkit.diagnosis.advice import allocating, asked_again, called_alike, copying, reads_alike
 from perfkit.errors import PerfkitWarning
 from tests.diagnosis.programs import compiled, needed
 from tests.results.examples import EXAMPLES
@@ -153,3 +154,94 @@ def test_memory_is_not_told_where_it_has_little_of_the_run_or_is_the_programs_ow
     assert not allocating(None, trace)
     assert not allocating(run_with(("malloc", LIBC, 0.1), ("churn", "/srv/ada/memory", 0.9)), trace)
     assert not allocating(run_with(("malloc", "/srv/ada/memory", 0.8), ("memcpy", LIBC, 0.2)), trace)
+
+
+PURE = """
+#include <stdlib.h>
+static double v[300], w[300], out[300];
+static long table[300], sum;
+__attribute__((noipa)) double norm(const double *x, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++) s += x[i] * x[i];
+    return __builtin_sqrt(s);
+}
+__attribute__((noipa)) double blurred(const double *x, long n, double by) {
+    double s = by;
+    for (long i = 0; i < n; i++) s = s * by + x[i];
+    return s;
+}
+__attribute__((noipa)) long counts(const long *x, long n) {
+    for (long i = 0; i < n; i++) sum += x[i];
+    return sum;
+}
+__attribute__((noipa)) void same(void) { for (int i = 0; i < 300; i++) out[i] = v[i] / norm(v, 300); }
+__attribute__((noipa)) void changes(void) { for (int i = 0; i < 300; i++) { v[i] += 1; out[i] = norm(v, 300); } }
+__attribute__((noipa)) void others(void) { for (int i = 0; i < 300; i++) out[i] = norm(i & 1 ? v : w, 300); }
+__attribute__((noipa)) void adds(void) { for (int i = 0; i < 300; i++) out[i] = counts(table, 300); }
+__attribute__((noipa)) void few(void) { for (int i = 0; i < 5; i++) out[i] = v[i] / norm(v, 300); }
+int main(int count, char **words) {
+    for (int k = 0; k < (count > 1 ? 20000 : 2); k++) {
+        if (count > 1 && words[1][0] == 's') { same(); v[k % 300] += 1; }
+        else if (count > 1 && words[1][0] == 'c') changes();
+        else if (count > 1) for (int i = 0; i < 300; i++) out[i] = blurred(v, 300, 1e-3 * i);
+        else { same(); changes(); others(); adds(); few(); }
+    }
+    return sum == 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "called", "alike", "calls"),
+    [
+        ("same", "norm", 299, 300), ("changes", "norm", 0, 300), ("others", "norm", 0, 300), ("adds", "counts", 0, 300),
+        ("few", "norm", 0, 5),
+    ],
+)  # fmt: skip
+def test_calls_on_memory_that_nothing_changes_are_told_from_others(function, called, alike, calls):
+    tracer = Tracer(limit=2_000_000, callees=True, early=True)
+    trace = tracer.run(compiled("pure", PURE, "-fno-math-errno"), function)
+    assert called_alike(trace, called)[:2] == (alike, calls)
+
+
+def test_calls_that_do_the_same_to_the_same_memory_are_alike():
+    program = compiled("pure", PURE, "-fno-math-errno")
+    calls = [Tracer(repeat=30, early=True).run(program, name) for name in ("norm", "counts", "blurred")[:2]]
+    begins = [np.flatnonzero(each.stream == each.stream[0]) for each in calls]
+    assert [reads_alike(*each) for each in zip(calls, begins, strict=True)] == [True, False]  # one writes a variable
+
+
+@pytest.mark.parametrize(("word", "told"), [("same", True), ("changes", False), ("blurred", False)])
+def test_why_says_that_a_function_need_not_run_again(word, told):
+    answer = pk.why(compiled("pure", PURE, "-fno-math-errno"), arguments=[word], core="zen5")
+    assert answer.function in ("norm", "blurred")
+    assert answer.report().startswith("norm is called again and again on the same memory") == told
+    if told:
+        assert re.search(r"times\s+at\s+pure\.c:19", answer.report())
+
+
+def test_copies_that_take_much_of_a_run_are_told_with_their_line():
+    trace = simulated("copies", COPIES, "grow").trace
+    found = run_with(("__memcpy_avx512_unaligned_erms", LIBC, 0.7), ("grow", "/srv/ada/copies", 0.3))
+    said = copying(found, trace)
+    assert said.startswith("70% of the run is copying memory")
+    assert "copies.c:7 copies " in said
+    assert "append in place" in said
+    assert not copying(None, trace)
+    assert not copying(run_with(("__memcpy_evex", LIBC, 0.1), ("grow", "/srv/ada/copies", 0.9)), trace)
+    assert not copying(run_with(("memcpy_of_mine", "/srv/ada/copies", 0.9), ("grow", LIBC, 0.1)), trace)
+
+
+COPIES = """
+#include <stdlib.h>
+#include <string.h>
+static char all[2][40000];
+__attribute__((noipa)) long grow(long n) {
+    for (long i = 1; i < n; i++) {
+        memcpy(all[i & 1], all[~i & 1], 16 * i);
+        all[i & 1][16 * i] = i;
+    }
+    return all[0][3];
+}
+int main(void) { return grow(2000) == 99; }
+"""

@@ -124,7 +124,9 @@ int main(void) { for (int k = 0; k < 3; k++) solve(2000); }
 def test_threads_that_are_cut_are_compared_by_their_instructions():
     program = compiled("uneven", UNEVEN, "-fopenmp")
     core = pk.Microarchitecture.load("zen4")
-    team = team_of(Tracer(callees=True, limit=5000), program, "solve._omp_fn.0", (), core, "solve")
+    told: list[str] = []
+    team = team_of(Tracer(callees=True, limit=5000), program, "solve._omp_fn.0", (), core, "solve", say=told.append)
+    assert not told  # no line is written by turns
     assert not team.traces.complete
     least, most = sorted(team.whole)
     assert most / least == pytest.approx(3, rel=0.02)

@@ -11,6 +11,7 @@ import perfkit as pk
 from perfkit.simulators.dag.core import BUFFERS, TYPES, DagCore
 from perfkit.simulators.dag.measures import FLOPS, Schedule
 from perfkit.simulators.gus.threads import SERIAL, _by_phase, _fair, _Lines, _pieces, _sharing
+from tests.simulators.assembled import loop, needs_assembler
 
 # ------------------------------------------------------------------ what a schedule tells, cycle for cycle
 
@@ -135,3 +136,22 @@ def test_a_landing_pad_is_a_nop():
         )  # fmt: skip
         assert pads.cycles == pytest.approx(nops.cycles, rel=0.001)
         assert pads.to_frame()["slots"].iloc[four].le(1).all()
+
+
+@needs_assembler
+@pytest.mark.parametrize("name", ["movsq", "movsb", "stosd", "lodsb", "scasb", "cmpsw"])
+@pytest.mark.parametrize(("nops", "measured"), [(0, 3.0), (12, 4.0), (20, 5.0)])
+def test_a_string_instruction_that_is_not_repeated_does_not_take_a_hundred_cycles(name, nops, measured):
+    """LLVM's word for any microcode. On a Zen 5: 3.0 cycles, 4.0 with 12 NOPs and 5.0 with 20 (perfkit asm)."""
+    trace = loop("\n".join([name] + ["nop"] * nops), 2000)
+    assert pk.Gus("zen5", warm="caches").run(trace).cycles / 2000 == pytest.approx(measured, rel=0.2)
+    for core in ("zen4", "zen3"):  # as many cycles of the front end; nobody measured them there
+        assert pk.Gus(core, warm="caches").run(trace).cycles / 2000 < 10
+
+
+@needs_assembler
+def test_string_instructions_that_miss_the_caches_do_so_beside_each_other():
+    """The pointers move on without the data: else each would wait for the one before, a memory latency long."""
+    core = pk.Microarchitecture.load("zen5")
+    trace = loop("lodsq", 400, lambda k, _: (1 << 30) + 8192 * k)
+    assert pk.Gus(core).run(trace).cycles / 400 < core.resource("memory_latency").value / 4

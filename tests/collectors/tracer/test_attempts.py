@@ -105,6 +105,23 @@ int main(void) { char text[100]; long n = 0; for (int i = 0; i < 300; i++) n += 
 """
 
 
+LINES = """
+#include <stdio.h>
+__attribute__((noipa)) void lines(FILE *f, long n) { for (long i = 0; i < n; i++) fprintf(f, "%ld %g\\n", i, i * .37); }
+int main(void) { FILE *f = fopen("/dev/null", "w"); for (int k = 0; k < 3; k++) lines(f, 2000); fclose(f); }
+"""
+
+
+def test_what_libc_calls_once_per_buffer_is_recorded_at_the_first_attempt(attempts):
+    """A full buffer is written through libc's table of a file's functions, one of which calls the next."""
+    trace = Tracer(callees=True, skip=1).run(compiled("lines", LINES), "lines")
+    assert len(attempts) == 1
+    ran = {trace.code.function[trace.code.block_start[block]] for block in set(trace.stream.tolist())}
+    assert any("overflow" in name for name in ran), ran
+    assert any("do_write" in name or "file_write" in name for name in ran), ran
+    assert "_IO" not in trace.provenance.extra.get("not_followed_calls", "")
+
+
 def test_printf_runs_in_a_recording_as_in_the_program(attempts):
     """NumPy's libraries register conversions: in a process that has loaded them printf takes another way."""
     trace = Tracer(callees=True, skip=10, repeat=5).run(compiled("prints", PRINTS), "show")

@@ -211,3 +211,24 @@ def test_results_that_are_flushed_to_zero_are_no_subnormal_ones(tmp_path):
     (tmp_path / "flushes.c").write_text(FLUSHES)
     subprocess.run(["gcc", "-O1", tmp_path / "flushes.c", "-o", tmp_path / "flushes"], check=True)
     assert not time_calls(tmp_path / "flushes", "scale", ["1e-307"], seconds=10).subnormal
+
+
+LENGTHS = """
+    #include <stdlib.h>
+    double x[4096];
+    __attribute__((noipa)) void work(long n) { for (long i = 0; i < n; i++) x[i] += i; }
+    int main(int argc, char **argv) {
+        for (long k = 0; k < 20000000; k++) work(k % 50 ? atol(argv[1]) : atol(argv[2]));
+        return 0;
+    }
+"""
+
+
+@pytest.mark.parametrize(("most", "others", "brief"), [("8", "8", True), ("8", "4000", True), ("2000", "8", False)])
+def test_a_run_ends_as_soon_as_half_of_many_calls_are_shorter_than_what_is_asked(tmp_path, most, others, brief):
+    (tmp_path / "lengths.c").write_text(LENGTHS)
+    subprocess.run(["gcc", "-O1", tmp_path / "lengths.c", "-o", tmp_path / "lengths"], check=True)
+    found = time_calls(tmp_path / "lengths", "work", [most, others], seconds=1, least=200)
+    assert found.brief == brief
+    assert found.ended.startswith("stopped") == (not brief)  # twenty million calls take longer than a second
+    assert not time_calls(tmp_path / "lengths", "work", [most, others], seconds=0.2).brief
