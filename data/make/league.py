@@ -6,7 +6,7 @@ Run from the repository's root:
   intervals from draws of whole kernels; writes data/bottlenecks/league.csv;
 - ``python data/make/league.py real``: print how ours does with the events that each core has a name for;
 - ``python data/make/league.py missing``: print how often ours names a class rightly, and wrongly, with events missing;
-- ``python data/make/league.py orders``: print how ours does where credits are of six times as many orders of
+- ``python data/make/league.py orders``: print how ours does where credits are of three times as many orders of
   the classes (some of the runs, simulated anew);
 - ``python data/make/league.py docs``: print that table as docs/bottlenecks.md has it;
 - ``python data/make/league.py learn``: learn from all runs, calibrate by predictions of held-out kernels, and write
@@ -44,7 +44,7 @@ SMALL = 0.01  # credits below this are no effect
 NEAR, LEAST = 0.9, 0.02  # as perfkit.simulators.pmu.truth
 SURE = 0.5  # the probability below which no class is named
 TREES, LEAF = 30, 6  # a file under a megabyte; 40 and 3 score the same within half a hundredth
-MORE_ORDERS, SAMPLED = 24, 60  # of the classes, for credits; runs of each origin that are asked again
+MORE_ORDERS, SAMPLED = 12, 60  # of the classes, for credits; runs of each origin that are asked again
 OUTPUTS = tuple(CLASSES)
 ORIGINS = ("generated", "generated kernel", "corpus")
 Order = NDArray[np.float64]  # (runs, classes): the larger, the earlier

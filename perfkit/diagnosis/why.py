@@ -92,6 +92,7 @@ _ABOUT = 0.5  # of the time of the caller that has most: about as much, on a mac
 _PART = 0.2  # of the time of `main`, from which a function that it calls is meant
 _COUNT_TO, _COUNTABLE = 2_000_000_000, 3e9  # instructions of a call that are counted, and cycles that it may take
 _ENDLESS = 30  # cycles per instruction that is recorded, from which a call is recorded where its samples are at once
+_NEARLY_ALL = 0.99  # of what may be recorded: recording ends with a block
 _FITS = 0.5  # of the limit: a call whose second half is shorter may be recorded whole
 _IN_VAIN = 1.3  # times the instructions that are counted: a call that is expected to have more is not counted
 _HOTTER = 2  # times the program's own hottest function: a library's has more of the run, and who calls it is sought
@@ -250,6 +251,7 @@ class _Inquiry:
     longer: Trace | None = None  # a call that is longer than what is simulated, as far as it was recorded
     before: Trace | None = None  # of a part of such a call, what ran before it
     placed: bool = False  # whether what is explained is such a part, chosen by where the time goes
+    ran_on: bool = False  # whether the call went on for as long as such a part may be recorded
     expected: float = 0.0  # cycles of such a part with that in the caches
     inner: HotFunction | None = None  # the hottest function, also where one that calls it is explained
     timings: dict[tuple[str, str], CallTimes] = field(default_factory=dict)  # the first run of each timed function
@@ -343,7 +345,8 @@ class _Inquiry:
         once, _ = self._measured(timed, calls, trace, why_not, core)
         nearest = _nearest(states, calls, once, self.expected)[0]
         # A call that most likely has more instructions than are counted is not counted in vain.
-        self.uncounted = self.uncounted and timed[0].cycles[0] / nearest.cpi < _IN_VAIN * _COUNT_TO
+        own = timed[0].cycles[0] * (1 - timed[0].shared) if self.uncounted else 0.0  # without others' turns
+        self.uncounted = self.uncounted and own / nearest.cpi < _IN_VAIN * _COUNT_TO
         self._answer_first(hot, nearest, once)
         if self.uncounted:
             with self._stage(f"counting the instructions of the call of {hot.name}, to compare with its time"):
@@ -715,6 +718,8 @@ class _Inquiry:
                 break
             with self._stage(f"timing the calls of {caller.name}, which calls {hot.name}"):
                 runs, _ = self._timed(caller, brief=True)
+                if runs and runs[0].brief and middle(runs[0].cycles) >= _SHORT:  # half of its first calls were shorter
+                    runs, _ = self._timed(caller)
             if not runs or self.crowded:
                 self.crowded = False
                 break
@@ -816,7 +821,7 @@ class _Inquiry:
             calls = choose_calls(cycles, self.limit, most=_AHEAD)
             endless = len(cycles) == 1 and cycles[0] > _ENDLESS * self.limit
             if endless and (middle_part := self._from_the_middle(found, hot, _FITS)) is not None:
-                self.uncounted = bool(cycles[0] < _COUNTABLE)
+                self.uncounted = bool(cycles[0] * (1 - timed[0].shared) < _COUNTABLE)
                 return calls, middle_part
         while True:
             try:
@@ -1002,9 +1007,11 @@ class _Inquiry:
             chosen = max(range(len(parts)), key=lambda k: (round(seen[k], 1), k))
             if seen[chosen] >= _COVERED:
                 part = self._part(longer, *parts[chosen])
+                self.ran_on = longer.instruction_count > _NEARLY_ALL * _FAR_IN * self.limit
+                how = f", which is longer than {_FAR_IN * self.limit:,} instructions" if self.ran_on else ""
                 self.unseen.append(
-                    f"the rest of the call, which is longer than {_FAR_IN * self.limit:,} instructions: what is "
-                    f"explained ran after {after:.2f} s, when half of the samples of its hottest code had been taken"
+                    f"the rest of the call{how}: what is explained ran after {after:.2f} s, when half of the samples of "
+                    "its hottest code had been taken"
                 )
                 return part
         return None
@@ -1187,6 +1194,8 @@ class _Inquiry:
             self.longer.provenance.complete or "counted" in self.longer.provenance.extra
         )
         if self.before is not None and not known:
+            if not self.ran_on:
+                return "a part of one call is recorded, and how long that is nobody counted"
             return f"one call is longer than {_FAR_IN * self.limit:,} instructions, and how long nobody counted"
         if self.longer is None:
             return f"only a part of one call is recorded ({trace.provenance.stopped})"

@@ -141,7 +141,8 @@ def test_the_page_of_one_kernel_says_what_the_command_says(tmp_path, relax):
     assert "<h1>" in text
     assert "Extended roofline: triad on zen4 (simulated)" in text
     assert done.stdout.splitlines()[0] in text
-    assert "<svg" in text
+    assert re.search(r'<div class="wide"><svg [^>]*>', text)
+    assert ".wide > svg { filter: invert" in text, "on a dark page, as pictures are"
     assert ("What each better resource gains" in text) == (relax == "--relax")
     assert ("What Gus says" in text) == (relax == "--relax")
 

@@ -109,8 +109,8 @@ def test_counted_blocks_are_compared_without_counting_the_part_for_each(monkeypa
 def test_a_function_is_timed_for_the_first_time_once(monkeypatch):
     asked, ran = inquiry(), []
     asked.crowded = False
-    run = SimpleNamespace(others=0)
-    monkeypatch.setattr(asked, "_once", lambda function: ran.append(function.symbol) or run)
+    run = SimpleNamespace(others=0, brief=False)
+    monkeypatch.setattr(asked, "_once", lambda function, **_: ran.append(function.symbol) or run)
     one, other = (hot.HotFunction(name, name, "/nowhere", 1, 0.1, 1, 1) for name in ("f", "g"))
     assert asked._timed(one)[0] == asked._timed(one)[0] == asked._timed(other)[0] == [run]
     assert ran == ["f", "g"]
@@ -127,8 +127,8 @@ def test_main_is_not_timed_where_the_run_shows_that_it_is_too_long(monkeypatch, 
     compare = hot.HotFunction("compare", "compare", "/srv/ada/program", 1, 0.5, 1, 1)
     above = iter([library, main])
     monkeypatch.setattr(asking, "_returned_to", lambda *_: next(above))
-    run = SimpleNamespace(ticks=np.ones(1), cycles=np.array([5e9]))
-    monkeypatch.setattr(asked, "_timed", lambda function: (ran.append(function.symbol) or [run], ""))
+    run = SimpleNamespace(ticks=np.ones(1), cycles=np.array([5e9]), brief=False)
+    monkeypatch.setattr(asked, "_timed", lambda function, **_: (ran.append(function.symbol) or [run], ""))
     asked.spent, asked.crowded = {}, False
     found = SimpleNamespace(method=PERF, total=samples, runs=1, functions=())
     chosen, *_ = asked._caller_of(compare, "the hottest", [run], found)

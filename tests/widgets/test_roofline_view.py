@@ -31,6 +31,15 @@ def view(dag):
     return RooflineView(reschedule(), reschedule, {"rs": [4, 20, 54], "latency_A": [1, 3, 30]})
 
 
+def test_axes_are_in_the_unit_of_the_work():
+    """Of a kernel without floating-point operations they are operations."""
+    whole = pk.Dag.from_nodes("LII", [[], [0], [1]], level=["L1", None, None])
+    view = RooflineView(pk.DagScheduler(pk.DagCore.load("zen5")).run(whole).roofline())
+    assert view._across.label == "operational intensity [ops/byte, all levels]"
+    assert view._up.label == "performance [ops/cycle]"
+    assert all("ops/cycle" in mark.labels[0] for mark in view._marks.values())
+
+
 def test_roofs_and_point_are_the_rooflines(view):
     roofline = view.roofline
     assert {label for label, mark in view._marks.items() if mark.visible} == {roof.label for roof in roofline.roofs}
