@@ -1010,8 +1010,8 @@ class _Inquiry:
                 self.ran_on = longer.instruction_count > _NEARLY_ALL * _FAR_IN * self.limit
                 how = f", which is longer than {_FAR_IN * self.limit:,} instructions" if self.ran_on else ""
                 self.unseen.append(
-                    f"the rest of the call{how}: what is explained ran after {after:.2f} s, when half of the samples of "
-                    "its hottest code had been taken"
+                    f"the rest of the call{how}: what is explained ran after {after:.2f} s, when half of the samples "
+                    "of its hottest code had been taken"
                 )
                 return part
         return None
