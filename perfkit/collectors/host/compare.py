@@ -41,7 +41,7 @@ from perfkit.collectors.host.measuring import (
     started,
     until_enough,
 )
-from perfkit.collectors.host.rare_calls import added_by_rare, share_waited
+from perfkit.collectors.host.rare_calls import ITSELF, added_by_rare, share_waited
 from perfkit.collectors.host.true_cycles import ALONE, FENCE
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import elf_as_it_is
@@ -55,8 +55,9 @@ if TYPE_CHECKING:
 _FIRST = 3  # rounds of the kernel that is loaded first, before the other one is
 _AGREE = [0.2, 0.8]  # shares of the processes beyond whose change none is seen
 _FEW_FIRST = 2  # processes that have to tell what those took
-_SAMPLE = 7  # columns of a sample; behind them, who waited, and what was called before it
-_ROW = _SAMPLE + 1 + 40  # of a round of a kernel: PAIR in timer.c
+_SAMPLE = 7  # columns of a sample; behind them, who waited, its own ticks, and what was called before it
+_ROW = _SAMPLE + 2 + 40  # of a round of a kernel: PAIR in timer.c
+_LONG = 1e5  # cycles of a call, from which rounds that do not count say what it takes on average, too
 _TRIAL = 15  # rounds that say how many calls make one sample
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
 _PROCESSES = 6  # that must give a figure
@@ -183,8 +184,8 @@ def compare(
     alone = by_process(_judged(found["alone"], link), found["alone_process"], calls, fence, fewest=2)[0]
     grain = _grain(float(found["step"]), ticks)
     judged = _judged(ticks, link)
-    waited, before = ticks[..., _SAMPLE], ticks[..., _SAMPLE + 1 :]
-    table, quiet = by_process(judged, process, calls, fence if apart else 0.0, grain=grain, before=(before, waited))
+    waited, own = ticks[..., _SAMPLE], ticks[..., _SAMPLE + 1 :]
+    table, quiet = by_process(judged, process, calls, fence if apart else 0.0, grain=grain, before=(own, waited))
     longer = _disturbed(table, calls) if len(table) else None
     if longer is not None:
         table, quiet = by_process(judged, process, calls, fence if apart else 0.0, lowest=longer)
@@ -337,18 +338,22 @@ def by_process(
     lowest
         A kernel (0: a) whose figures are those of its lowest round, as nearly all are interrupted.
     before : (rounds, 2, k) int64 and (rounds, 2) int64, optional
-        Ticks of what was called before each sample, as far as there was something, and who waited: `rare_calls`.
+        Ticks of each sample without what others had of the processor, and of what was called before it, as far as
+        there was something; and who waited: `rare_calls`.
     """
     pd = of_extra("pandas")
 
     cycles = np.maximum(judged.cycles.reshape(-1, 2) / calls - fence, 1.0)
     still, awake = judged.quiet.reshape(-1, 2).all(axis=1), judged.busy.reshape(-1, 2).any(axis=1)
     steady = (judged.quiet | judged.busy).reshape(-1, 2).all(axis=1)
-    ready, waited = (
-        (np.zeros((len(cycles), 2, 0)), np.zeros((len(cycles), 2), dtype=np.int64)) if before is None else before
-    )
-    made = ready > 0
-    ready = np.maximum(ready / judged.rates.reshape(-1, 2, 1) / np.reshape(calls, (1, -1, 1)) - fence, 1.0) * made
+    own, ready, waited = np.zeros(cycles.shape), np.zeros((*cycles.shape, 0)), np.zeros(cycles.shape, dtype=np.int64)
+    if before is not None and np.isfinite(judged.rates).any():
+        all_ticks, waited = before
+        known = np.isfinite(judged.rates)  # beside a steady clock
+        rates = np.where(known, judged.rates, np.median(judged.rates[known]))
+        took = np.maximum(all_ticks / rates.reshape(-1, 2, 1) / np.reshape(calls, (1, -1, 1)) - fence, 1.0)
+        took *= all_ticks > 0
+        own, ready = took[..., 0], took[..., 1:]
     rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for number in np.unique(process):
         mine = process == number
@@ -363,8 +368,7 @@ def by_process(
                     "cycles_a": float(a),
                     "cycles_b": float(b),
                     "ratio": float(ratio),
-                    **_tenths(cycles[counts]),
-                    **_of_all(ready[mine], cycles[mine], waited[mine], counts[mine]),
+                    **_of_all(ready[mine], cycles[mine], own[mine], waited[mine], counts[mine]),
                     "rounds": int(np.count_nonzero(counts)),
                     "busy": int(np.count_nonzero(awake & steady & mine)),
                     "rejected": int(np.count_nonzero(~steady & mine)),
@@ -375,20 +379,27 @@ def by_process(
 
 
 def _of_all(
-    before: NDArray[np.float64], cycles: NDArray[np.float64], waited: NDArray[np.int64], counts: NDArray[np.bool_]
+    before: NDArray[np.float64],
+    cycles: NDArray[np.float64],
+    own: NDArray[np.float64],
+    waited: NDArray[np.int64],
+    counts: NDArray[np.bool_],
 ) -> dict[str, float]:
-    """Return the mean of all calls of each kernel, what rare ones add to it, and its share of rounds that wait."""
+    """Return the mean of all calls of each kernel, what rare ones add, its share of rounds that wait, and two tenths.
+
+    A tenth of the rounds takes less than `low`, a tenth more than `high`. The longer a call, the more seldom it counts:
+    of long ones all rounds say this, by their own time.
+    """
     found: dict[str, float] = {}
     for k, name in enumerate("ab"):
-        rare, mean = added_by_rare(before[:, k], cycles[:, k], waited[:, k], counts)
+        of, who, which = cycles[:, k], waited[:, k], counts
+        if np.median(of[counts]) > _LONG and own[:, k].all():
+            of, who, which = own[:, k], waited[:, k] & ITSELF, np.full(len(counts), True)
+        rare, mean, looked = added_by_rare(before[:, k], of, who, which)
+        low, high = np.quantile(of[which], [0.1, 0.9])
         found |= {f"mean_{name}": mean, f"rare_{name}": rare, f"waited_{name}": share_waited(waited[:, k])}
+        found |= {f"low_{name}": float(low), f"high_{name}": float(high), f"samples_{name}": looked}
     return found
-
-
-def _tenths(cycles: NDArray[np.float64]) -> dict[str, float]:
-    """Return what a tenth of the rounds is below, and a tenth above, of a and of b."""
-    ends = np.quantile(cycles, [0.1, 0.9], axis=0)
-    return {f"{end}_{name}": float(ends[k, n]) for k, end in enumerate(("low", "high")) for n, name in enumerate("ab")}
 
 
 def _middle(values: NDArray[np.float64], grain: float) -> float:

@@ -26,6 +26,9 @@ _SURE_OF_MEANS, _TAIL = 5, 0.02  # processes, and what else the mean has to say,
 _TRIMMED = 0.1  # of the processes at either end, which something else may have disturbed
 _DIFFER = 1.04  # how many times as long nine tenths of the rounds take as one tenth, from which its calls differ
 _RARE = 0.015  # of a mean that rare rounds add, from which that is told
+_MANY_CALLS = 14_000  # below which it is said how many were timed
+_SURE_OF = 14  # rare calls to be expected, of which there are so many that they show in nearly all comparisons
+_RESAMPLED = 10_000
 _WAITS = 0.02  # of its rounds in which a kernel gave the processor up, from which it is told to wait
 _STATES = 1.25  # how many times as long some processes take as others, from which a kernel has several states
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
@@ -250,7 +253,7 @@ class KernelComparison(Tabled):
         lines = [
             f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured){mean}.",
             f"{a}: {took[0]}; {b}: {took[1]}.",
-            f"{self._counted}, {int(self.table['rounds'].sum())} rounds; {beside}.",
+            f"{self._counted}, {int(self.table['rounds'].sum())} rounds; {beside}.{self._few_calls}",
         ]
         if self.disturbed:
             longer = a if self.cycles[0] > self.cycles[1] else b
@@ -310,6 +313,8 @@ class KernelComparison(Tabled):
 
         if "mean_a" not in self.table or self.disturbed or len(self.table) < _SURE_OF_MEANS or self._waits:
             return None  # calls that wait are none of those that count
+        if self._few_calls:
+            return self._by_pooled_means
         if "rare_a" in self.table and not self._differing:
             return self._where_means_say_more
         logs = np.log((self.table["mean_b"] / self.table["mean_a"]).to_numpy())
@@ -323,6 +328,22 @@ class KernelComparison(Tabled):
         if self._differing and outside:  # the median of the processes: one that was disturbed moves their mean
             middle, (low, high) = np.median(logs), np.sort(logs)[[outside - 1, -outside]]
         return float(np.expm1(middle)), float(np.expm1(low)), float(np.expm1(high))
+
+    @property
+    def _by_pooled_means(self) -> tuple[float, float, float] | None:
+        """The effect on the mean of so few calls that a process has a long one or none; None where it is the middle's.
+
+        By the means of all processes' calls, resampled by process: what is trimmed or the middle of processes leaves
+        out the few that tell.
+        """
+        a, b = (self.table[f"mean_{name}"].to_numpy() for name in "ab")
+        drawn = np.random.default_rng(0).integers(0, len(a), (_RESAMPLED, len(a)))
+        effects = b[drawn].sum(axis=1) / a[drawn].sum(axis=1) - 1
+        surely = np.quantile(effects, [0.0005, 0.9995])
+        if not self._differing and surely[0] <= self.effect <= surely[1]:
+            return None
+        low, high = np.quantile(effects, [(1 - self.confidence) / 2, (1 + self.confidence) / 2])
+        return float(b.sum() / a.sum() - 1), float(low), float(high)
 
     @property
     def _where_means_say_more(self) -> tuple[float, float, float] | None:
@@ -370,6 +391,16 @@ class KernelComparison(Tabled):
             return 1.0, 1.0
         a, b = (float((self.table[f"high_{name}"] / self.table[f"low_{name}"]).median()) for name in "ab")
         return a, b
+
+    @property
+    def _few_calls(self) -> str:
+        """Say how many calls were timed, and which rare ones that does not show, where they are few."""
+        if "samples_a" not in self.table or self.disturbed:
+            return ""
+        least = int(min(self.table["samples_a"].sum(), self.table["samples_b"].sum())) * self.calls
+        if not 0 < least < _MANY_CALLS:
+            return ""
+        return f" {least:,} calls were timed: what fewer than one of {max(least // _SURE_OF, 1):,} does would not show."
 
     @property
     def _added_by_rare(self) -> tuple[float, float]:

@@ -17,7 +17,7 @@ _QUARTILES = 4.0  # or so many times as much longer as a quarter of all takes
 
 def added_by_rare(
     before: NDArray[np.float64], samples: NDArray[np.float64], waited: NDArray[np.int64], counts: NDArray[np.bool_]
-) -> tuple[float, float]:
+) -> tuple[float, float, int]:
     """Return what rare calls add to a kernel's mean in one process, relative to its median, and that mean.
 
     Parameters
@@ -38,6 +38,8 @@ def added_by_rare(
         Mean over all calls of what the long ones take more than the middle one.
     mean : float
         Cycles of a call on average: of the samples that are none of the long ones, and what these add.
+    looked : int
+        How many samples, and calls before them, say this.
 
     Examples
     --------
@@ -45,7 +47,7 @@ def added_by_rare(
 
     >>> cycles = np.where(np.arange(100) % 100 == 7, 2000.0, 1000.0)
     >>> added_by_rare(np.zeros((100, 0)), cycles, np.zeros(100, dtype=int), np.full(100, True))
-    (0.01, 1010.0)
+    (0.01, 1010.0, 100)
     """
     # What lies before a sample lies between it and the one of the round before.
     between = counts & np.concatenate([[False], counts[:-1]]) & (waited & BEFORE == 0)
@@ -54,13 +56,13 @@ def added_by_rare(
     parts = [samples[counts & (waited & SAMPLE == 0), None], before[between & (made == most), most // 2 : most]]
     parts = [part for part in parts if part.size]
     if not parts:
-        return 0.0, float(samples[counts].mean())
+        return 0.0, float(samples[counts].mean()), 0
     more = np.concatenate([(part / np.median(part, axis=0) - 1).ravel() for part in parts])
     least = max(_LONGER, _QUARTILES * float(np.quantile(more, 0.75)))
     added = float(more[more > least].sum() / more.size)
     # What lies before samples may still warm up, and these alone are of calls as they go on.
     usual = samples[counts & (samples <= (1 + least) * np.median(samples[counts]))]
-    return added, float(usual.mean()) * (1 + added)
+    return added, float(usual.mean()) * (1 + added), more.size
 
 
 def share_waited(waited: NDArray[np.int64]) -> float:

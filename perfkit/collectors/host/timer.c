@@ -88,9 +88,18 @@ static uint64_t ticks_of(const pk_clock *clock, function f, const long *i, const
     return pk_clock_end() - from - clock->overhead;
 }
 
+/* Of so many ticks a share that was this thread's since then. */
+static uint64_t own_ticks(uint64_t ticks, waiting_t before) {
+    waiting_t now = waiting_now();
+    double wall = now.wall - before.wall, mine = now.mine - before.mine;
+    return mine < wall && wall > 0 ? (uint64_t)((double)ticks * mine / wall) : ticks;
+}
+#define LONG_CALLS 50000 /* ticks: of what takes longer, others have a part so often that what they had is taken off each */
+
 /* A row of two kernels' rounds: a sample, whether it (1) or the calls before it (2) waited for another program, and whether the
-   kernel itself waited (4); behind that the ticks of the calls before it, as many as were made. */
-#define PAIR (8 + TRAINED)
+   kernel itself waited (4), and the sample's ticks without what others had; behind that the ticks of the calls before it, as many as were
+   made. */
+#define PAIR (9 + TRAINED)
 /* Two kernels in turns, each with its own number of calls: in each round both are sampled, in the order that the round's number says (even: the first
    one first). Calls before each sample, up to as many as `TRAINED` samples have or as fill `LONG_WARM`, bring back what the other kernel evicted from
    caches and branch predictors; where the number has a 2 there is one more, so that calls that take turns are not in step with the samples. `turn_of` says for others to read whose
@@ -116,11 +125,16 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
             ticks_of(&clock, f[k], i[k], d[k], 1, 0);
             /* As many in each round: an end at a certain time would come behind long calls, and the sample with it. */
             waiting_t before_these = waiting_now();
-            for (uint64_t w = 0; r >= 0 && w < TRAINED && (w + 1) * least[k] <= LONG_WARM; w++) row[8 + w] = ticks_of(&clock, f[k], i[k], d[k], calls[k], (int)apart);
+            for (uint64_t w = 0; r >= 0 && w < TRAINED && (w + 1) * least[k] <= LONG_WARM; w++) {
+                waiting_t this = least[k] > LONG_CALLS ? waiting_now() : before_these;
+                row[9 + w] = ticks_of(&clock, f[k], i[k], d[k], calls[k], (int)apart);
+                if (least[k] > LONG_CALLS) row[9 + w] = own_ticks(row[9 + w], this);
+            }
             uint64_t before_it = waited_since(before_these);
             waiting_t from = waiting_now();
             sample(&clock, f[k], i[k], d[k], calls[k], (int)apart, row);
             uint64_t waited = waited_since(from);
+            row[8] = own_ticks(row[3], from);
             if (taken[k] > LONG_SAMPLE && waited & 1) row[0] = 0; /* no reading: the sample is not steady */
             row[7] = waited | (before_it & 1) << 1 | (before_it & 4);
             taken[k] = row[3];

@@ -186,6 +186,7 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "lost": got.lost,
         "varies": got.varies,
         "rare": list(got.rare),
+        "gave": list(got.gave),
         "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
     }  # fmt: skip
@@ -285,12 +286,13 @@ def _row(
         varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
     few = _FEW_SEEN.format(executions // _SURE_OF, executions) if 0 < executions < _MANY and not varies else ""
+    gave, of = (sum(each.get("gave", (0, 0))[k] for each in timing) for k in (0, 1))
+    waits = _GAVE_WAY.format(gave, of) if gave >= _GAVE_OFTEN * len(timing) else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     why = "" if said.settled else unsettled_by(verdicts, calm, study.policy.tolerance, _passes(study), readings)
-    message = "; ".join(
-        filter(None, (built.message, why, _short(grain, steps * figures["cycles"]), vague, varies, few, told, whole))
-    )
+    short = _short(grain, steps * figures["cycles"])
+    message = "; ".join(filter(None, (built.message, why, short, vague, waits, varies, few, told, whole)))
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
         one, key, status="ok", message=message, settled=said.settled and not vague, attempts=len(timing),
@@ -351,6 +353,11 @@ _RARE = (
 _RARE_OR_OTHERS = (
     "rare executions take much longer than most, by themselves or by what else runs here: they add {:.1%} to the mean, "
     "which the figure leaves out"
+)
+_GAVE_OFTEN = 2  # times per experiment: a page that is read from a file makes one wait
+_GAVE_WAY = (
+    "the region gave the processor up {:,} times in {:,} executions (it sleeps, or waits for a file, a lock or another "
+    "process): cycles do not measure that"
 )
 _VAGUE = (
     "the figure is no longer than the interval that readings of the clock leave open (cycles_low, cycles_high), "

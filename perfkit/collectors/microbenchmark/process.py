@@ -135,6 +135,9 @@ class Experiment:
         Whether windows were timed in a row with chains (1) or apart (0); of the windows: their number, what the long
         ones take more than the middle one, relative, as a sum, and the sum of its squares, both without the longest
         three, and these; and the same of chains, which interrupts alone make longer. Empty: unknown.
+    gave : (int, int)
+        How often the thread gave the processor up by itself, in how many executions; zeros: it did not, or has others
+        beside it.
     """
 
     steps: int
@@ -147,6 +150,7 @@ class Experiment:
     lost: float = 0.0
     varies: float = 0.0
     rare: tuple[float, ...] = ()
+    gave: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -315,6 +319,7 @@ class MeasuringProcess:
         bias: Bias | None = None
         lost = varies = 0.0
         rare: tuple[float, ...] = ()
+        gave = (0, 0)
         while True:
             line = self._line(deadline)
             if line is None:
@@ -337,6 +342,8 @@ class MeasuringProcess:
                     lost = float(words[1])
                 elif words[0] == "varies" and steps and len(words) == 2:
                     varies = float(words[1])
+                elif words[0] == "gave" and steps and len(words) == 3:
+                    gave = (int(words[1]), int(words[2]))
                 elif words[0] == "rare" and steps and len(words) == 14:
                     rare = tuple(map(float, words[1:]))
                 elif words[0] == "sentinel" and steps and len(words) == 3:
@@ -344,7 +351,9 @@ class MeasuringProcess:
                     self.level = min(level, self.level) if self.level > 0 else level
                 elif words == ["end", request.variant] and len(runs) == request.repetitions:
                     _check(reports)
-                    return Experiment(steps, tuple(runs), reports, sentinel, apart, grain, bias, lost, varies, rare)
+                    return Experiment(
+                        steps, tuple(runs), reports, sentinel, apart, grain, bias, lost, varies, rare, gave
+                    )
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
                 elif words[0] == "error":

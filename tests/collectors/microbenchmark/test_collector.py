@@ -152,6 +152,30 @@ def test_rare_executions_are_told_however_long_they_are():
         assert not told or float(told[1]) == pytest.approx(15, rel=0.6), row.to_dict()
 
 
+def test_long_executions_that_take_turns_are_told():
+    """Of millions of cycles hardly a long one was quiet, and windows of two were in step with every second one."""
+    runs = Microbenchmark().collect(Study(LONG, {"N": [600_000], "P": [2, 3], "BIG": [0, 2, 6]}))
+    for _, row in runs.table.iterrows():
+        assert _differs(row["message"]) == (row["BIG"] > 0), row.to_dict()
+
+
+SLEEPS = """#include <unistd.h>
+static unsigned turn;
+PK_REGION {
+    if (P && turn++ % P == 0) usleep(50);
+    for (long i = 0; i < 3000; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+}"""
+
+
+def test_a_region_that_sleeps_is_told():
+    runs = Microbenchmark().collect(Study(SLEEPS, {"P": [0, 1, 200]})).table.set_index("P")
+    for period in (1, 200):
+        told = re.search(r"gave the processor up ([\d,]+) times in ([\d,]+) executions", runs["message"][period])
+        times, executions = (int(each.replace(",", "")) for each in told.groups())
+        assert executions / times == pytest.approx(period, rel=0.2)
+    assert "gave the processor up" not in runs["message"][0]
+
+
 def test_of_long_executions_it_is_said_how_many_were_looked_at():
     row = Microbenchmark().collect(Study(LONG, {"N": [200_000], "P": [40], "BIG": [0]})).table.iloc[0]
     told = re.search(r"work in fewer than one of (\d+) executions would not show: (\d+) were looked at", row["message"])

@@ -11,6 +11,7 @@
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
               "varies share" (by how much longer than the figure the quiet windows took on average, without the longest few),
               "rare row n added squares longest... n added squares longest..." (of windows, in a row with chains or not, and of chains: rare.h),
+              "gave times executions" (how often this thread gave the processor up by itself, where it did),
               "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
               region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
@@ -145,8 +146,13 @@ static int set_fences(fences_function fences, int on) {
 }
 static int fenced; /* whether executions are apart now */
 
-/* All executions so far, and how many of them reached the marks. */
-static double executed, reached;
+/* All executions so far, and how many of them reached the marks; and all of an experiment. */
+static double executed, reached, of_experiment;
+/* How often this thread gave the processor up by itself: it sleeps, or waits for something. */
+static long gave_way(void) {
+    struct rusage used = {0};
+    return getrusage(RUSAGE_THREAD, &used) ? 0 : used.ru_nvcsw;
+}
 static void no_marks_yet(pk_context *pk) {
     pk->ticks = 0;
     pk->begins = pk->marked = 0;
@@ -156,7 +162,7 @@ static void no_marks_yet(pk_context *pk) {
 static void executions(variant_function run, pk_context *pk) {
     no_marks_yet(pk);
     run(pk);
-    executed += (double)pk->steps, reached += (double)pk->marked;
+    executed += (double)pk->steps, reached += (double)pk->marked, of_experiment += (double)pk->steps;
 }
 
 static int exact; /* whether what the readings add is subtracted: once all is calibrated */
@@ -183,7 +189,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     double others = waiting < 0 ? 0 : waited() - waiting;
     out->alone = others <= WAITED * (double)took_ns;
     last_ns = took_ns;
-    executed += (double)steps, reached += (double)pk->marked;
+    executed += (double)steps, reached += (double)pk->marked, of_experiment += (double)steps;
     out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
     out->unreached = has_marks && !pk->marked;
     out->mixed = pk->mixed;
@@ -379,11 +385,16 @@ static int own_n;
 static void take_ticks(const windows_of *run) {
     for (int i = 0; i < run->n && all_n < LARGEST; i++) all_ticks[all_n++] = run->tsc[i];
 }
-static void answer_varies(double grain) {
-    int kept = all_n - (all_n < 20 ? (all_n + 9) / 10 : (all_n + 29) / 30);
-    double sum = 0, low = all_n < 10 ? 0 : about_tenth(all_ticks, all_n, grain); /* sorts them */
-    for (int i = 0; i < kept; i++) sum += all_ticks[i];
-    fprintf(answers, "varies %.6g\n", low > 0 && sum / kept - low > grain ? sum / kept / low - 1 : 0);
+static double longer_on_average(double *ticks, int n, double grain) {
+    int kept = n - (n < 20 ? (n + 9) / 10 : (n + 29) / 30);
+    double sum = 0, low = n < 10 ? 0 : about_tenth(ticks, n, grain); /* sorts them */
+    for (int i = 0; i < kept; i++) sum += ticks[i];
+    return low > 0 && sum / kept - low > grain ? sum / kept / low - 1 : 0;
+}
+/* The longer a window, the more seldom it is quiet: of long ones also by their own time, whether they count or not. */
+static void answer_varies(double grain, int long_ones) {
+    double quiet_ones = longer_on_average(all_ticks, all_n, grain), all = long_ones ? longer_on_average(own_ticks, own_n, grain) : 0;
+    fprintf(answers, "varies %.6g\n", all > quiet_ones ? all : quiet_ones);
 }
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
@@ -427,7 +438,7 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
             *fault = program_window_of(what->program, what->counter, &one);
         } else {
             pk->reports = pk->kept;
-            if (!what->cold && last->ns * (double)pk->steps < 2e6) any_number_of_executions(what->run, pk);
+            if (!what->cold && last->ns * (double)pk->steps < 5e7) any_number_of_executions(what->run, pk);
             once(what->run, what->own_flush, pk, what->warmup, what->cold, what->counter, &one);
         }
         if (one.mixed) *fault = "PK_BEGIN and PK_END of several threads lie among each other, and all threads share one pair of marks: put them "
@@ -582,6 +593,8 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     double known = sentinel();
     lost_ns = watched_ns = 0;
     all_n = own_n = 0;
+    of_experiment = 0;
+    long gave = gave_way();
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
         int tried = windows_of_run(&what, &pk, &one, &fault);
@@ -593,9 +606,11 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
     }
     answer_bias(at, &one, pk.steps);
-    answer_varies(one.grain);
     double window_ns = one.ns * (double)pk.steps;
-    if (counter < 0) answer_rare(program || cold ? NULL : run, &pk, window_ns, own_ticks, window_ns > ASKED || program || cold ? own_n : 0);
+    int long_ones = program || cold || window_ns > ASKED;
+    answer_varies(one.grain, long_ones);
+    if (counter < 0) answer_rare(program || cold ? NULL : run, &pk, window_ns, own_ticks, long_ones ? own_n : 0);
+    if (!program && threads == 1 && (gave = gave_way() - gave) > 0) fprintf(answers, "gave %ld %.0f\n", gave, of_experiment);
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);

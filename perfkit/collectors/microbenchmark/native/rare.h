@@ -52,6 +52,7 @@ static void answer_rare(variant_function run, pk_context *pk, double window_ns, 
         for (began = now = (double)nanoseconds(); now - began < BLOCK && n < LARGEST && c < LARGEST; now = (double)nanoseconds()) {
             double one = run ? ticks_of_window(run, pk, long_ones) : 0;
             if (one > 0) windows[n++] = one;
+            if (run) of_experiment += (double)pk->steps;
             took += (double)nanoseconds() - now;
             do {
                 double ticks = (double)chain();
