@@ -70,7 +70,7 @@ def open_traces(
     >>> list(pk.open_traces("fig1?"))
     ['fig1a', 'fig1b']
     >>> pk.open_traces("block:4883c008")["block"].kind
-    'simulated'
+    'generated'
     """
     how = (
         "give the path of a trace or of C code, a shipped trace or kernel by name, or several names separated by commas"
@@ -93,6 +93,8 @@ def open_traces(
             opened, trace = _RECORDERS[kind](name, options, limit)
             # Programs of one function stand beside each other.
             found[f"{opened} of {Path(name).name}" if opened in found else opened] = trace
+    if unused:
+        raise SettingError(f"{unused}: {source} is recorded already: leave it out")
     if not found:
         raise SettingError(
             "name a shipped trace, a trace file, or what is recorded: a source, a program; found nothing"

@@ -125,7 +125,10 @@ def without_levels(grid: Grid, columns: list[int], event: int, count: int, repor
         return by.sum(min_count=1).unstack("event"), by.size().unstack("event")
 
     def rows_of(levels: np.ndarray, above: dict[str, list[Hashable]]) -> np.ndarray:
-        return np.any([(levels == level) & np.isin(events, names) for level, names in above.items()], axis=0)
+        return np.any(
+            [(levels == level) & np.isin(events, np.array(names, dtype=object)) for level, names in above.items()],
+            axis=0,
+        )
 
     return _without_sums(grid, columns, held_by, rows_of, report)
 

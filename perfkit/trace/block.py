@@ -94,20 +94,13 @@ class BasicBlock:
         DataError
             Bytes are no instruction of x86-64, or the last one lacks some.
         """
-        found = self.decoded(self.code)
+        found = decoded(self.code)
         at = 0
         for one in found:
             if one.is_invalid:
                 raise DataError(f"the bytes {self.code[at : at + 15].hex()} at {at} are no instruction of x86-64")
             at += one.len
         return found
-
-    @staticmethod
-    def decoded(code: bytes) -> tuple[Instruction, ...]:
-        """Decode machine code, whatever it holds."""
-        from iced_x86 import Decoder
-
-        return tuple(Decoder(64, code))
 
     @cached_property
     def encodings(self) -> tuple[bytes, ...]:
@@ -239,6 +232,13 @@ def listed_blocks(given: Any) -> list[Any]:
         return list(given)
     how = "put one block into a list; of a table, give its column"
     raise SettingError(f"blocks are a list of perfkit.Block or machine code; found {type(given).__name__}: {how}")
+
+
+def decoded(code: bytes) -> tuple[Instruction, ...]:
+    """Decode machine code, whatever it holds."""
+    from iced_x86 import Decoder
+
+    return tuple(Decoder(64, code))
 
 
 def from_hex(text: str) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from perfkit.errors import DataError, expect
-from perfkit.trace.block import BasicBlock
+from perfkit.trace.block import BasicBlock, decoded
 from perfkit.trace.block_addresses import addresses, operands_of
 from perfkit.trace.code import Provenance, StaticCode
 from perfkit.trace.trace import Trace
@@ -52,7 +52,7 @@ def block_trace(block: BasicBlock, turns: int = TURNS) -> Trace:
         if (one.has_rep_prefix or one.has_repne_prefix) and one.is_string_instruction:
             raise DataError(f"{one}: how often a string instruction is repeated is not known")
     code = static_code([block])
-    texts = (*block.text, *(str(one) for one in BasicBlock.decoded(b"".join(code.encoding[-2:]))))
+    texts = (*block.text, *(str(one) for one in decoded(b"".join(code.encoding[-2:]))))
     code = replace(code, text=texts, function=("block",) * len(texts))
     place, step = addresses(block)
     moved = place[None, :] + np.arange(turns, dtype=np.int64)[:, None] * step[None, :]

@@ -126,7 +126,7 @@ class Constants(NamedTuple):
     piece: Any  # what a granule is shifted by to get what is written at a time
 
 
-class Accesses(NamedTuple):
+class Accessed(NamedTuple):
     """What one instruction's accesses to memory have come to so far."""
 
     value: Any  # when all values that it loads are there, or before every time
@@ -640,7 +640,7 @@ def _accessed(  # pragma: no cover - compiled
         to.miss(taint, to.BY_MISSES, (misses - 1) & (len(state.misses) - 1), n)
         if lines.sets:
             to.miss(taint, to.BY_LEVEL, filled, n)
-    return Accesses(value, cause, walked, count, arrived, split_store, page_split, uses, misses, newest)
+    return Accessed(value, cause, walked, count, arrived, split_store, page_split, uses, misses, newest)
 
 
 @inlined
@@ -828,12 +828,12 @@ def simulate(  # pragma: no cover - compiled
                     read = program.operand[_U(operand)] & READ
                     value, by, walked, n_mem, arrived, split_store, page_split, uses, misses, newest = _accessed(
                         taint, spent, granule, code, size, read, flags, i, address, n_addr, before, disp, why,
-                        (first_use, use), stores, Accesses(value, by, walked, n_mem, arrived, split_store, page_split,
+                        (first_use, use), stores, Accessed(value, by, walked, n_mem, arrived, split_store, page_split,
                         uses, misses, newest), n, fixed, program, costs, state, lines,
                     )  # fmt: skip
                 access += 1
                 operand += 1
-            found = Accesses(value, by, walked, n_mem, arrived, split_store, page_split, uses, misses, newest)
+            found = Accessed(value, by, walked, n_mem, arrived, split_store, page_split, uses, misses, newest)
 
             # Execute: data registers, ports, the result.
             twice = split_store and not fixed.runs
