@@ -177,7 +177,7 @@ def test_a_region_that_sleeps_is_told():
 
 
 def test_of_long_executions_it_is_said_how_many_were_looked_at():
-    row = Microbenchmark().collect(Study(LONG, {"N": [200_000], "P": [40], "BIG": [0]})).table.iloc[0]
+    row = Microbenchmark().collect(Study(LONG, {"N": [600_000], "P": [40], "BIG": [0]})).table.iloc[0]
     told = re.search(r"work in fewer than one of (\d+) executions would not show: (\d+) were looked at", row["message"])
     assert told, row["message"]
     assert int(told[1]) == int(told[2]) // 14
