@@ -285,7 +285,7 @@ def _row(
     if rare and (rare > more or not varies):
         varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
-    few = _FEW_SEEN.format(executions // _SURE_OF, executions) if 0 < executions < _MANY and not varies else ""
+    few = _few_seen(executions) if 0 < executions < _MANY and not varies else ""
     gave, of = (sum(each.get("gave", (0, 0))[k] for each in timing) for k in (0, 1))
     waits = _GAVE_WAY.format(gave, of) if gave >= _GAVE_OFTEN * len(timing) else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
@@ -339,13 +339,15 @@ _INTERRUPTED = (
 _MUCH = 1.5  # tolerances by which the quiet windows take longer on average, from which it is said
 _VARIES = (
     "its windows take {:.1%} longer on average than the figure, which is that of the fast windows (about the 10th "
-    "percentile): work that differs from one execution to the next has no one figure; make what decides it a dimension"
+    "percentile): work that differs from one execution to the next, as waits for memory do, has no one figure; make "
+    "what decides it a dimension"
 )
 _OF_RARE = 13  # numbers of `Experiment.rare`
 _SURE = 2.5  # standard errors by which rare windows add more than interrupts do, from which it is said
 _SURE_OF = 14  # long windows to be expected, of which there are seven, the square of the errors, in 98 of 100 rows
 _MANY = 1_000  # executions, below which it is said how many there were
 _FEW_SEEN = "work in fewer than one of {:,} executions would not show: {:,} were looked at"
+_HARDLY_SEEN = "work in some executions alone would not show: {:,} were looked at"
 _RARE = (
     "rare executions take much longer than most: they add {:.1%} to the mean (interrupts apart), which the figure "
     "leaves out; make what decides it a dimension"
@@ -364,6 +366,11 @@ _VAGUE = (
     "which is not settled: repeat the work between them"
 )
 _COUNTS_ARE_WHOLE = "events are counted in whole executions: PK_BEGIN and PK_END limit what is timed alone"
+
+
+def _few_seen(executions: int) -> str:
+    one_of = executions // _SURE_OF
+    return _FEW_SEEN.format(one_of, executions) if one_of > 1 else _HARDLY_SEEN.format(executions)
 
 
 def _short(grain: Mapping[str, Any] | None, cycles: float) -> str:
