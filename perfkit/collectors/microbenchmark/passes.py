@@ -187,6 +187,8 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "varies": got.varies,
         "rare": list(got.rare),
         "gave": list(got.gave),
+        "later": list(got.later),
+        "pairs": list(got.pairs) if got.pairs is not None else None,
         "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
     }  # fmt: skip
@@ -285,17 +287,26 @@ def _row(
     if rare and (rare > more or not varies):
         varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
+    changes = _changes(
+        [timing[at] for at in said.among], max(_MUCH * study.policy.tolerance, readings), max(more, rare)
+    )
     few = _few_seen(executions) if 0 < executions < _MANY and not varies else ""
+    what, runs_of = ("program", "runs") if study.is_program else ("region", "executions")
     gave, of = (sum(each.get("gave", (0, 0))[k] for each in timing) for k in (0, 1))
-    waits = _GAVE_WAY.format(gave, of) if gave >= _GAVE_OFTEN * len(timing) else ""
+    waits = _GAVE_WAY.format(what, gave, of, runs_of) if gave >= _GAVE_OFTEN * len(timing) else ""
+    give = _SURE_OF_PAIRS * median(_pairs_error(each) for each in chosen)
+    differ = _PAIRS_DIFFER.format(chosen[0]["pairs"][0], give) if give > study.policy.tolerance / 2 else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     why = "" if said.settled else unsettled_by(verdicts, calm, study.policy.tolerance, _passes(study), readings)
     short = _short(grain, steps * figures["cycles"])
-    message = "; ".join(filter(None, (built.message, why, short, vague, waits, varies, few, told, whole)))
+    message = "; ".join(
+        filter(None, (built.message, why, short, vague, waits, differ, changes, varies, few, told, whole))
+    )
+    settled = said.settled and not (vague or changes or give > study.policy.tolerance)
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
-        one, key, status="ok", message=message, settled=said.settled and not vague, attempts=len(timing),
+        one, key, status="ok", message=message, settled=settled, attempts=len(timing),
         passes=agreeing, steps=steps, spread=said.spread, low=low, high=high,
         cycles_low=cycles_low, cycles_high=cycles_high, cycles_error=max(below, above),
         cycles_apart=_mean(apart),
@@ -316,9 +327,18 @@ def _errors(study: Study, chosen: Sequence[dict[str, Any]], cycles: float, steps
         marks = grain is not None and grain["marks"]
         error = max(step, FENCE_ERROR if marks or study.executions == "apart" else 0.0)
         return error, error
-    below, above = (step + max(one[end] or 0.0 for one in known) for end in ("below", "above"))
+    pairs = _SURE_OF_PAIRS * cycles * median(_pairs_error(one) for one in chosen)
+    below, above = (step + pairs + max(one[end] or 0.0 for one in known) for end in ("below", "above"))
     nothing = max(one["nothing"] or 0.0 for one in known)
     return max(below, cycles) if cycles <= nothing else below, above
+
+
+_SURE_OF_PAIRS = 2  # standard errors
+
+
+def _pairs_error(experiment: Mapping[str, Any]) -> float:
+    """Return the relative standard error of how many pairs of marks an execution has."""
+    return float((experiment.get("pairs") or (0.0, 0.0))[1])
 
 
 def _moved(study: Study, figures: Mapping[str, float], below: float, above: float) -> list[float]:
@@ -342,6 +362,15 @@ _VARIES = (
     "percentile): work that differs from one execution to the next, as waits for memory do, has no one figure; make "
     "what decides it a dimension"
 )
+_CHANGES = (
+    "later executions take {:.1%} less on average than the figure, {:,.1f} cycles: what the first ones do differs "
+    "(tables that are filled, branches that are learnt), or the work comes in phases, and no figure is settled: make "
+    "what decides it a dimension, or do what comes first in PK_SETUP"
+)
+_SLOWS = (
+    "later executions take {:.1%} longer on average than the figure, {:,.1f} cycles: the work changes over time, or "
+    "comes in phases, and no figure is settled: make what decides it a dimension"
+)
 _OF_RARE = 13  # numbers of `Experiment.rare`
 _SURE = 2.5  # standard errors by which rare windows add more than interrupts do, from which it is said
 _SURE_OF = 14  # long windows to be expected, of which there are seven, the square of the errors, in 98 of 100 rows
@@ -358,14 +387,35 @@ _RARE_OR_OTHERS = (
 )
 _GAVE_OFTEN = 2  # times per experiment: a page that is read from a file makes one wait
 _GAVE_WAY = (
-    "the region gave the processor up {:,} times in {:,} executions (it sleeps, or waits for a file, a lock or another "
+    "the {} gave the processor up {:,} times in {:,} {} (it sleeps, or waits for a file, a lock or another "
     "process): cycles do not measure that"
+)
+_PAIRS_DIFFER = (
+    "executions have different numbers of pairs of marks, {:.4g} on average, give or take {:.1%}, by which the "
+    "interval is wider: make what decides it a dimension"
 )
 _VAGUE = (
     "the figure is no longer than the interval that readings of the clock leave open (cycles_low, cycles_high), "
     "which is not settled: repeat the work between them"
 )
 _COUNTS_ARE_WHOLE = "events are counted in whole executions: PK_BEGIN and PK_END limit what is timed alone"
+
+
+def _changes(experiments: Sequence[Mapping[str, Any]], tolerance: float, known: float) -> str:
+    """Say that executions that came after what was settled take another time, or nothing.
+
+    All passes must say that they are longer, as what disturbs them is, and by more than it is `known` that some are;
+    half of the passes that they are shorter.
+    """
+    came = [(one["later"], _figure(one, "cycles")) for one in experiments if one.get("later")]
+    ratios = [(later[2] / figure - 1, later[2]) for later, figure in came if figure > 0]
+    if not ratios:
+        return ""
+    less, cycles = sorted(ratios)[(len(ratios) - 1) // 2]
+    if less < -tolerance:
+        return _CHANGES.format(-less, cycles)
+    more, cycles = min(ratios)
+    return _SLOWS.format(more, cycles) if more > tolerance + known else ""
 
 
 def _few_seen(executions: int) -> str:

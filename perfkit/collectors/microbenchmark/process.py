@@ -138,6 +138,12 @@ class Experiment:
     gave : (int, int)
         How often the thread gave the processor up by itself, in how many executions; zeros: it did not, or has others
         beside it.
+    later : tuple of float
+        Of windows in a row that came after all runs: their number, and the median and mean cycles of an execution
+        (without the longest in thirty). Empty: unknown, as in a cold study and of programs.
+    pairs : (float, float), optional
+        How many pairs of marks are in an execution on average, and the relative standard error of that, where not all
+        windows have as many.
     """
 
     steps: int
@@ -151,6 +157,8 @@ class Experiment:
     varies: float = 0.0
     rare: tuple[float, ...] = ()
     gave: tuple[int, int] = (0, 0)
+    later: tuple[float, ...] = ()
+    pairs: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -320,6 +328,8 @@ class MeasuringProcess:
         lost = varies = 0.0
         rare: tuple[float, ...] = ()
         gave = (0, 0)
+        later: tuple[float, ...] = ()
+        pairs: tuple[float, float] | None = None
         while True:
             line = self._line(deadline)
             if line is None:
@@ -346,13 +356,29 @@ class MeasuringProcess:
                     gave = (int(words[1]), int(words[2]))
                 elif words[0] == "rare" and steps and len(words) == 14:
                     rare = tuple(map(float, words[1:]))
+                elif words[0] == "pairs" and steps and len(words) == 3:
+                    pairs = (float(words[1]), math.sqrt(float(words[2])))
+                elif words[0] == "later" and steps and len(words) == 4:
+                    later = tuple(map(float, words[1:]))
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])
                     self.level = min(level, self.level) if self.level > 0 else level
                 elif words == ["end", request.variant] and len(runs) == request.repetitions:
                     _check(reports)
                     return Experiment(
-                        steps, tuple(runs), reports, sentinel, apart, grain, bias, lost, varies, rare, gave
+                        steps,
+                        tuple(runs),
+                        reports,
+                        sentinel,
+                        apart,
+                        grain,
+                        bias,
+                        lost,
+                        varies,
+                        rare,
+                        gave,
+                        later,
+                        pairs,
                     )
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")

@@ -11,8 +11,11 @@
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
               "varies share" (by how much longer than the figure the quiet windows took on average, without the longest few),
               "rare row n added squares longest... n added squares longest..." (of windows, in a row with chains or not, and of chains: rare.h),
+              "later windows middle mean" (cycles of an execution in windows in a row that come after all runs: the median, and the
+              mean without the longest in thirty),
               "gave times executions" (how often this thread gave the processor up by itself, where it did),
               "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
+              "pairs mean square" (of marks in an execution, and the square of its relative standard error, where not all have as many),
               "grain ticks cycles marks" (of windows that are few steps of the counter long, one of these; marks: 1 where the
               region's own read it), "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
    How a window is timed in cycles, and which windows count: clock.h and docs/studies.md. */
@@ -109,6 +112,12 @@ static void watch_interrupts(void) {
     lost_ns += lost, watched_ns += watched;
 }
 
+/* How often this thread gave the processor up by itself: it sleeps, or waits for something. */
+static long gave_way(void) {
+    struct rusage used = {0};
+    return getrusage(RUSAGE_THREAD, &used) ? 0 : used.ru_nvcsw;
+}
+
 #include "kinds.h"
 #include "program.h"
 
@@ -146,12 +155,17 @@ static int set_fences(fences_function fences, int on) {
 }
 static int fenced; /* whether executions are apart now */
 
-/* All executions so far, and how many of them reached the marks; and all of an experiment. */
+/* All executions of an experiment; those up to the end of its runs, and how many pairs of marks they reached; the same at the end of each run. */
 static double executed, reached, of_experiment;
-/* How often this thread gave the processor up by itself: it sleeps, or waits for something. */
-static long gave_way(void) {
-    struct rusage used = {0};
-    return getrusage(RUSAGE_THREAD, &used) ? 0 : used.ru_nvcsw;
+#define MOST_PARTS 64
+static struct { double executed, reached; } parts[MOST_PARTS];
+static int parts_n;
+static void no_executions_yet(void) { of_experiment = executed = reached = parts_n = 0; }
+static void count_pairs(const pk_context *pk) {
+    executed += (double)pk->steps, reached += (double)pk->marked, of_experiment += (double)pk->steps;
+}
+static void end_part(void) {
+    if (parts_n < MOST_PARTS) parts[parts_n].executed = executed, parts[parts_n++].reached = reached;
 }
 static void no_marks_yet(pk_context *pk) {
     pk->ticks = 0;
@@ -162,7 +176,7 @@ static void no_marks_yet(pk_context *pk) {
 static void executions(variant_function run, pk_context *pk) {
     no_marks_yet(pk);
     run(pk);
-    executed += (double)pk->steps, reached += (double)pk->marked, of_experiment += (double)pk->steps;
+    count_pairs(pk);
 }
 
 static int exact; /* whether what the readings add is subtracted: once all is calibrated */
@@ -189,7 +203,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     double others = waiting < 0 ? 0 : waited() - waiting;
     out->alone = others <= WAITED * (double)took_ns;
     last_ns = took_ns;
-    executed += (double)steps, reached += (double)pk->marked, of_experiment += (double)steps;
+    count_pairs(pk);
     out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
     out->unreached = has_marks && !pk->marked;
     out->mixed = pk->mixed;
@@ -304,10 +318,13 @@ static void calibrate_apart(void) {
     calibrate_way(APART);
 }
 
+static long program_gave; /* how often programs of one thread gave the processor up in what was timed */
 /* One window of a whole program; an execution is a run of main(). */
 static const char *program_window_of(int (*program)(char **), int counter, window *out) {
     program_window one = {0};
     const char *fault = program_once(program, counter >= 0, &one);
+    of_experiment += 1;
+    if (!one.threads) program_gave += one.gave;
     if (one.steady) learn(one.level);
     double rate = one.rate > 0 ? one.rate : 1, added = bias_of(PROGRAM).middle, more = added - ways[PROGRAM].beside[0];
     out->tsc = one.ticks - one.pairs * added / rate;
@@ -379,7 +396,8 @@ static double cycles_of(const windows_of *all, double grain) {
    longest in thirty (of few windows, in ten), which interrupts may have met. */
 static double all_ticks[LARGEST];
 static int all_n;
-/* The same without what others had of the processor, also of windows that do not count for that: long ones seldom run alone. */
+/* The same of a pair of marks (of an execution without them), without what others had of the processor, also of windows that do not
+   count for that: long ones seldom run alone. */
 static double own_ticks[LARGEST];
 static int own_n;
 static void take_ticks(const windows_of *run) {
@@ -392,8 +410,9 @@ static double longer_on_average(double *ticks, int n, double grain) {
     return low > 0 && sum / kept - low > grain ? sum / kept / low - 1 : 0;
 }
 /* The longer a window, the more seldom it is quiet: of long ones also by their own time, whether they count or not. */
-static void answer_varies(double grain, int long_ones) {
-    double quiet_ones = longer_on_average(all_ticks, all_n, grain), all = long_ones ? longer_on_average(own_ticks, own_n, grain) : 0;
+static void answer_varies(double grain, double pairs, int long_ones) {
+    double quiet_ones = longer_on_average(all_ticks, all_n, grain);
+    double all = long_ones ? longer_on_average(own_ticks, own_n, pairs > 0 ? grain / pairs : grain) : 0;
     fprintf(answers, "varies %.6g\n", all > quiet_ones ? all : quiet_ones);
 }
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
@@ -425,10 +444,17 @@ static void any_number_of_executions(variant_function run, pk_context *pk) {
     executions(run, pk);
     pk->steps = steps;
 }
+/* What only the first executions do (tables that are filled, branches that are learnt) is no part of what settles. */
+#define WARM_UP 2e6 /* nanoseconds */
+static void warm_up(variant_function run, pk_context *pk) {
+    for (double begun = (double)nanoseconds(); (double)nanoseconds() - begun < WARM_UP;) {
+        pk->reports = pk->kept;
+        executions(run, pk);
+    }
+}
 static int windows_of_run(const timed *what, pk_context *pk, window *last, const char **fault) {
     int tried = 0, most = 4 * what->windows;
     any.n = steady.n = quiet.n = 0;
-    executed = reached = 0;
     /* What lies around what is timed counts as well, of a program all that its process takes. */
     double begun = (double)nanoseconds(), began = begun, now = begun;
     while (quiet.n < what->windows && tried < most && (!tried || now - begun + (now - began) <= LONGEST_RUN)) {
@@ -458,7 +484,7 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
             if (is_quiet(one.level) && one.alone) take(&quiet, &one);
         }
         /* Beside an unsteady clock as well: the longer a window, the more often it is. */
-        if (is_quiet(one.level) && own_n < LARGEST) own_ticks[own_n++] = one.own;
+        if (is_quiet(one.level) && own_n < LARGEST) own_ticks[own_n++] = one.pairs > 0 && !what->program ? one.own / one.pairs : one.own;
         if (one.ns * (double)pk->steps > LONG_WINDOW) watch_interrupts();
         now = (double)nanoseconds();
     }
@@ -490,6 +516,18 @@ static void merge_reports(pk_context *pk) {
         n += at == n;
     }
     pk->reports = n;
+}
+/* How many pairs of marks are in an execution on average, and the square of that mean's relative standard error: by how far parts are apart, as a
+   number of pairs that comes back every few executions is known better than one that is drawn. */
+static void answer_pairs(void) {
+    double squares = 0, mean = executed > 0 ? reached / executed : 0;
+    if (mean <= 0 || parts_n < 3) return;
+    for (int i = 0; i < parts_n; i++) {
+        double more = parts[i].reached - (i ? parts[i - 1].reached : 0), of = parts[i].executed - (i ? parts[i - 1].executed : 0);
+        squares += (more - mean * of) * (more - mean * of);
+    }
+    double square = squares * parts_n / (parts_n - 1) / reached / reached;
+    if (square > 1e-18) fprintf(answers, "pairs %.6g %.6g\n", mean, square);
 }
 /* By how many cycles per execution the truth may lie below and above the figure for what the readings add, and up to which
    figure nothing tells it from none: a pair of marks reads no less than it does around nothing. */
@@ -590,14 +628,18 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     if (at != FENCE) calibrate_way(at);
     exact = 1;
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
+    no_executions_yet();
+    if (!program && !cold && warmup > 0) warm_up(run, &pk);
+    end_part();
     double known = sentinel();
     lost_ns = watched_ns = 0;
     all_n = own_n = 0;
-    of_experiment = 0;
+    program_gave = 0;
     long gave = gave_way();
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
         int tried = windows_of_run(&what, &pk, &one, &fault);
+        end_part();
         take_ticks(&quiet);
         double cycles = *fault ? 0 : answer(&any, &steady, &quiet, tried, &one);
         double added = program ? bias_of(PROGRAM).middle - ways[PROGRAM].beside[0] : 0; /* as if integers ended it, which takes least */
@@ -606,11 +648,13 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
     }
     answer_bias(at, &one, pk.steps);
+    answer_pairs();
     double window_ns = one.ns * (double)pk.steps;
     int long_ones = program || cold || window_ns > ASKED;
-    answer_varies(one.grain, long_ones);
+    answer_varies(one.grain, program ? 0 : one.pairs, long_ones);
     if (counter < 0) answer_rare(program || cold ? NULL : run, &pk, window_ns, own_ticks, long_ones ? own_n : 0);
-    if (!program && threads == 1 && (gave = gave_way() - gave) > 0) fprintf(answers, "gave %ld %.0f\n", gave, of_experiment);
+    gave = program ? program_gave : gave_way() - gave;
+    if (threads == 1 && gave > 0) fprintf(answers, "gave %ld %.0f\n", gave, of_experiment);
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);

@@ -9,7 +9,8 @@ typedef struct {
     mark before;
     uint64_t begin, begin_ns;
     int running, whole; /* whole: main() itself is what is timed, until a mark is met */
-    int pairs, steady, quiet, finished, unpaired, returned;
+    int pairs, steady, quiet, finished, unpaired, returned, threads; /* threads: whether it had others beside main()'s */
+    long gave; /* how often what is timed gave the processor up by itself */
     double ticks, ns, cycles, level, event, count, rate, waited;
 } program_window;
 
@@ -24,6 +25,7 @@ enum { OUTSIDE, INSIDE, ENDING };
 static int is_unpaired(int from, int to) { return !__atomic_compare_exchange_n(&shared->running, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); }
 static void region_begin(void) {
     shared->waited -= waited();
+    shared->gave -= gave_way();
     shared->before = mark_before();
     if (program_counter >= 0) shared->count = event_begins(program_counter);
     shared->begin_ns = nanoseconds();
@@ -43,6 +45,7 @@ static void region_end(uint64_t end) {
     shared->steady &= is_steady(shared->before, after);
     if (level > shared->level) shared->level = level;
     shared->waited += waited();
+    shared->gave += gave_way();
     shared->pairs++;
 }
 __attribute__((visibility("default"))) void pk_start(void) {
@@ -63,6 +66,11 @@ __attribute__((visibility("default"))) void pk_stop(void) {
     region_end(end);
     is_unpaired(ENDING, OUTSIDE);
 }
+/* Whether the process had other threads than this one, each of which met a page fault at least. */
+static int has_others(void) {
+    struct rusage all, mine;
+    return getrusage(RUSAGE_SELF, &all) || getrusage(RUSAGE_THREAD, &mine) || all.ru_minflt > mine.ru_minflt;
+}
 /* The whole of what main() returned, or exit() was given: the system passes on its last eight bits alone. */
 static void program_ends(int returned, void *unused) {
     uint64_t end = ticks_after();
@@ -70,6 +78,7 @@ static void program_ends(int returned, void *unused) {
     if (shared->whole && !is_unpaired(INSIDE, OUTSIDE)) region_end(end);
     shared->finished = 1;
     shared->returned = returned;
+    shared->threads = has_others();
 }
 
 static int ready_window(void) {

@@ -23,6 +23,23 @@ static void answer_longer(longer of) {
     fprintf(answers, " %d %.6g %.6g", of.n, of.added, of.squares);
     for (int i = 0; i < LONGEST; i++) fprintf(answers, " %.6g", of.longest[i]);
 }
+/* Cycles of an execution of these windows, by the clock rate beside them: what was settled is of the first ones that were looked
+   at, and need not be what comes later (a table that was filled, phases of many executions). */
+static double later[LARGEST];
+static int later_n;
+static void take_later(const double *ticks, int n, double rate, const pk_context *pk) {
+    double added = has_marks ? clock_overhead + bias_of(MARKS).middle / rate : bias_of(WINDOW).middle / rate / (double)pk->steps;
+    double pairs = has_marks && executed > 0 ? reached / executed : 1;
+    for (int i = 0; i < n && later_n < LARGEST; i++) later[later_n++] = (ticks[i] - added) * rate * pairs;
+}
+static void answer_later(void) {
+    int kept = later_n - (later_n + 29) / 30; /* interrupts may have met the others */
+    double sum = 0;
+    if (later_n < 20 || fenced) return;
+    qsort(later, (size_t)later_n, sizeof *later, by_value);
+    for (int i = 0; i < kept; i++) sum += later[i];
+    fprintf(answers, "later %d %.6g %.6g\n", later_n, later[later_n / 2], sum / kept);
+}
 /* Ticks of one execution of a window, or of one pair of marks; 0 where a window reached none. Of a window that takes long, without
    those that others had: it would seldom count otherwise, and the longer the less. */
 static double ticks_of_window(variant_function run, pk_context *pk, int long_one) {
@@ -45,6 +62,7 @@ static void answer_rare(variant_function run, pk_context *pk, double window_ns, 
     for (; n < timed_n; n++) windows[n] = timed[n];
     double kept = 0, begun = (double)nanoseconds(), now = begun, length = RARE_FOR + (run ? RARE_OF * window_ns : 0);
     if (length > LONG_FOR) length = LONG_FOR;
+    later_n = 0;
     while (kept < length && now - begun < 3 * length) {
         int n_before = n, c_before = c;
         double waiting = long_ones ? 0 : waited(), began, took = 0, chained = 0;
@@ -61,16 +79,19 @@ static void answer_rare(variant_function run, pk_context *pk, double window_ns, 
             } while (chained * tick_ns < took / (long_ones ? 16 : 4) && c < LARGEST);
         }
         mark after = mark_after();
-        int alone = long_ones || waited() - waiting <= WAITED * (now - began);
+        int alone = long_ones || waited() - waiting <= WAITED * (now - began), steady = is_steady(before, after);
         /* The longer a window, the more often the clock's rate changes in it, which ticks do not ask for. */
-        if (!alone || !(long_ones || is_steady(before, after)) || !is_quiet(probe_level(before, after)))
+        if (!alone || !(long_ones || steady) || !is_quiet(probe_level(before, after))) {
             n = n_before, c = c_before;
-        else
+        } else {
+            if (steady) take_later(windows + n_before, n - n_before, cycles_a_tick(before, after), pk);
             kept += now - began;
+        }
         if (n == LARGEST || c == LARGEST) break;
         now = (double)nanoseconds();
     }
     fprintf(answers, "rare %d", !long_ones && run);
     answer_longer(longer_of(windows, n)), answer_longer(longer_of(chains, c));
     fprintf(answers, "\n");
+    answer_later();
 }
