@@ -114,9 +114,13 @@ def show(
 
 
 def _any_measured(runs: "StudyRuns") -> None:
-    """Raise DataError if all configurations failed."""
+    """Raise DataError if all configurations failed, or have an empty region."""
+    from perfkit.study.parts import EMPTY
+
     if not len(runs.ok):
         raise DataError(f"nothing was measured: all {len(runs.table)} configurations failed, for the reasons above")
+    if "message" in runs.ok and runs.ok["message"].fillna("").str.startswith(EMPTY).all():
+        raise DataError("nothing was measured: the region is empty")
 
 
 @contextmanager

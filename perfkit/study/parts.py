@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Value = bool | int | float | str
+EMPTY = "the region is empty for these dimensions: nothing was timed"  # the message of such a row
 FENCE_ERROR = 2.0  # cycles: what the fence between two executions takes depends on the code around it
 _UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 

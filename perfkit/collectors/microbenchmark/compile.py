@@ -41,7 +41,7 @@ from perfkit.collectors.microbenchmark.sources import (
     variant,
 )
 from perfkit.errors import DataError, UnavailableError
-from perfkit.study.parts import Configuration
+from perfkit.study.parts import EMPTY, Configuration
 from perfkit.study.study import Study, text_without_comments
 
 _TIME_LIMIT = 300.0
@@ -417,7 +417,7 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
                 )
                 out.append(Built(one.key, message=message))
                 continue
-            note = "the region is empty for these dimensions: nothing was timed"
+            note = EMPTY
         elif empty and _only_constants(_code(found[one.key]), empty) and _branches(batch, one, place):
             note = (
                 "the compiler worked out the region's loop beforehand: only constants are left of it, and the time is "

@@ -28,7 +28,7 @@ from perfkit.collectors.microbenchmark.process import (
     event_numbers,
 )  # fmt: skip
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
-from perfkit.study.parts import FENCE_ERROR
+from perfkit.study.parts import EMPTY, FENCE_ERROR
 from perfkit.study.study import RESERVED, Configuration, Study, fill, mangled
 
 _QUIET = 1.06  # of the quietest probe: as in clock.h
@@ -303,7 +303,8 @@ def _row(
     message = "; ".join(
         filter(None, (built.message, why, short, vague, waits, differ, changes, varies, few, told, whole))
     )
-    settled = said.settled and not (vague or changes or give > study.policy.tolerance)
+    empty = built.message == EMPTY
+    settled = said.settled and not (vague or changes or empty or give > study.policy.tolerance)
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
         one, key, status="ok", message=message, settled=settled, attempts=len(timing),

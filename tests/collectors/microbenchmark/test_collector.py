@@ -184,6 +184,74 @@ def test_of_long_executions_it_is_said_how_many_were_looked_at():
     assert 100 < int(told[2]) < 1000
 
 
+WORK = """static unsigned long turn;
+static inline void work(long n) { for (long i = 0; i < n; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax"); }
+"""
+FILLED = """static char filled[1 << 16];
+PK_REGION { long at = turn++ % T; work(filled[at] ? 100 : 1000); filled[at] = 1; }"""
+
+
+def test_what_the_first_executions_do_is_not_what_settles():
+    """A table that the first executions fill: 3,000 cycles settled where 300 are right, without a word."""
+    runs = Microbenchmark().collect(Study(WORK + FILLED, {"T": [100, 500, 4000, 6000]}))
+    for _, row in runs.table.iterrows():
+        if row["settled"]:
+            assert 250 < row["cycles"] < 350, row.to_dict()  # executions overlap
+        else:
+            assert "later executions take" in row["message"] or "it never settled" in row["message"], row.to_dict()
+    assert runs.table["settled"].iloc[:2].any(), "the machine is busy"
+
+
+PHASES = "PK_REGION { work(turn++ / L % 2 ? 3333 : 3333 + BIG); }"
+
+
+def test_phases_of_many_executions_are_told():
+    """Each pass lay in the first phase: 20,000 cycles settled, where 15,000 is the mean, without a word."""
+    runs = Microbenchmark().collect(Study(WORK + PHASES, {"L": [300, 700], "BIG": [0, 3333]}))
+    for _, row in runs.table.iterrows():
+        told = _differs(row["message"]) or "later executions" in row["message"] or "its repetitions" in row["message"]
+        assert (told or "it has several states" in row["message"]) == (row["BIG"] > 0), row.to_dict()
+
+
+PAIRS = "PK_REGION { for (int i = turn++ % K ? 1 : B; i > 0; i--) { PK_BEGIN; work(N); PK_END; } }"
+
+
+def test_constant_work_between_several_pairs_of_marks_is_no_work_that_differs():
+    """Ticks of executions were compared with ticks of pairs: "they add 222.9 % to the mean"."""
+    runs = Microbenchmark().collect(Study(WORK + PAIRS, {"N": [300, 10_000], "K": [1], "B": [2, 10]}))
+    for _, row in runs.table.iterrows():
+        assert row["cycles"] == pytest.approx(3 * row["N"] * row["B"], rel=0.02)
+        assert not _differs(row["message"]), row.to_dict()
+
+
+def test_of_executions_with_different_numbers_of_pairs_the_interval_holds_the_mean():
+    """How many pairs a run met was taken for exact (-10 %), and more of them for work that differs (+1571 %)."""
+    runs = Microbenchmark().collect(Study(WORK + PAIRS, {"N": [300, 10_000], "K": [2, 40], "B": [30]}))
+    for _, row in runs.table.iterrows():
+        mean = 3 * row["N"] * (1 + 29 / row["K"])
+        assert row["cycles_low"] < mean < row["cycles_high"], row.to_dict()
+        assert not _differs(row["message"]), row.to_dict()
+        narrow = row["cycles_high"] - row["cycles_low"] < 0.05 * row["cycles"]
+        assert narrow or "different numbers of pairs" in row["message"], row.to_dict()
+
+
+SLEEPY = """#include "perfkit.h"
+#include <unistd.h>
+int main(void) {
+    if (MARKED) pk_start();
+    for (long i = 0; i < 30000; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+    if (SLEEPS) usleep(50);
+    if (MARKED) pk_stop();
+    return 0;
+}"""
+
+
+def test_a_program_that_sleeps_is_told():
+    table = Microbenchmark().collect(Study(SLEEPY, {"MARKED": [0, 1], "SLEEPS": [0, 1]}, program=True)).table
+    for _, row in table.iterrows():
+        assert ("the program gave the processor up" in row["message"]) == (row["SLEEPS"] == 1), row.to_dict()
+
+
 TWO_KINDS = """#include <time.h>
 int main(void) {
     struct timespec now;

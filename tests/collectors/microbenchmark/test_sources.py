@@ -368,6 +368,7 @@ def test_a_region_that_the_compiler_removed_is_noticed_and_one_that_is_empty_is_
     table = Microbenchmark(jobs=1).collect(Study(some, {"N": [1, 2]}, policy=QUICK)).table
     assert table["status"].tolist() == ["ok", "ok"]
     assert "empty for these dimensions" in table["message"].iloc[0]
+    assert not table["settled"].iloc[0]
     assert "empty for" not in table["message"].iloc[1]
 
 
