@@ -16,7 +16,19 @@ EXTRAS = {
     **dict.fromkeys(("dask", "distributed"), "cluster"),
     "capstone": "arm",
     **dict.fromkeys(
-        ("IPython", "anywidget", "bqplot", "ipywidgets", "jinja2", "jupyterlab", "nbclient", "papermill"), "lab"
+        (
+            "IPython",
+            "anywidget",
+            "bqplot",
+            "ipywidgets",
+            "jinja2",
+            "jupyterlab",
+            "nbclient",
+            "nbformat",
+            "papermill",
+            "voila",
+        ),
+        "lab",
     ),
 }
 

@@ -10,6 +10,7 @@ import argparse
 import json
 import keyword
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -60,8 +61,16 @@ def main() -> int:
         register(options.name, options.root)
     if options.kind == "notebook":
         print("metadata perfkit.pictures says how many pictures the page must show (now 1: samples.plot())")
+        add_links(options.root)
     print(f"next: edit, then ./kit test {CHECKS[options.kind]} -k {options.name} (CONTRIBUTING.md)")
     return 0
+
+
+def add_links(root: Path) -> None:
+    """Write the table of Binder links anew, with the new notebook's."""
+    program = root / "scripts" / "binder_links.py"
+    if program.is_file():
+        subprocess.run([sys.executable, str(program)], check=True)
 
 
 def core(name: str, options: argparse.Namespace) -> dict[str, str]:

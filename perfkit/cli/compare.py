@@ -55,7 +55,7 @@ def compare(
         min=0,
         max=1e6,
         callback=options.finite,
-        help="Wait so many seconds in all for a quiet core.",
+        help="Seconds to wait for a quiet core, in all.",
     ),
     timeout: float = typer.Option(
         600.0,

@@ -24,7 +24,12 @@ _NOT_IN_CSV = {
 
 
 def convert(
-    files: list[Path] = typer.Argument(..., metavar="FILE... OUT", help="Counter dumps, and last the file to write."),
+    files: list[Path] = typer.Argument(
+        ..., metavar="FILE... [OUT]", help="Counter dumps, and last a file to write that is not there yet."
+    ),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="The file to write, also over one that is there."
+    ),
     time_event: options.TimeEvent = "",
     work_event: options.WorkEvent = "",
     collect: Collect = False,
@@ -35,15 +40,17 @@ def convert(
 
     OUT.parquet keeps everything; OUT.csv is a wide table of counts.
 
-    Example: perfkit convert 'dumps/*.txt' all.parquet
+    Example: perfkit convert 'dumps/*.txt' -o all.parquet
     """
-    *sources, out = files
+    *sources, out = files if output is None else (*files, output)
     if not sources:
         raise SettingError("convert needs at least one dump and, last, the file to write")
     if out.suffix not in (".parquet", ".csv"):
         raise SettingError(f"convert writes .parquet or .csv; found {out.name!r}")
     if os.path.realpath(out) in set(map(os.path.realpath, sources)):  # Path.resolve fails at links in a circle
         raise SettingError(f"{out.name} is both read and written; name another file to write")
+    if output is None and out.exists():  # a dump, of a list whose last was to be read as well
+        raise SettingError(f"{out} is there already, and would be overwritten: name another, or write over it with -o")
     options.check_writable(out)
     read = read_dumps(sources, time_event, work_event, collect, cumulative)
     if out.suffix == ".parquet":

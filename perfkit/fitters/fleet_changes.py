@@ -169,7 +169,7 @@ def fleet_changes(
     expect(isinstance(fleet, Fleet), fleet, "fleet_changes", "a Fleet", how)
     groups = [by] if isinstance(by, str) else list(by)
     if label in (*groups, "machine") or "machine" in groups:
-        raise SettingError(f"by names the groups that are compared for themselves: neither {label!r} nor 'machine'")
+        raise SettingError(f"`by` names the groups to compare one by one: it may name neither {label!r} nor 'machine'")
     if str(before) == str(after):
         raise SettingError(f"before and after are both {before!r}; a comparison needs two values of {label!r}")
     if not (0 < rate < 1 and 0 < level < 1):

@@ -1,8 +1,8 @@
 """Classes of resources: what resources of different cores are the same thing, by name.
 
 A core file names ports as its instruction table does (``p0156``, ``ALU0123``); whether arithmetic or stores hold a
-program back can be asked of every core. The classes are what `perfkit.Bottlenecks` speaks of, and what credit is shared
-between (`perfkit.simulators.pmu.credit`).
+program back can be asked of every core. The classes are those that `perfkit.Bottlenecks` names, and between
+which credit is shared (`perfkit.simulators.pmu.credit`).
 """
 
 import re

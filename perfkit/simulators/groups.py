@@ -2,7 +2,7 @@
 
 import re
 
-# Groups of resources of which both models speak, by words of either; the first that matches counts.
+# Groups of resources that both models have, by words of either; the first that matches counts.
 _GROUPS = (
     ("latency of operations", r"instruction_latency|latency of (?:all|additions|mult|div|fused|integer)"),
     ("latency of memory", r"memory_latency|latency of memory|L3_latency|latency of L3"),

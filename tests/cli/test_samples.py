@@ -46,6 +46,21 @@ def test_convert_to_parquet_and_csv(perfkit, tmp_path):
     assert pk.read_samples(tmp_path / "a.csv").throughput() == again.throughput()
 
 
+def test_convert_writes_over_nothing_that_it_was_not_told_to(perfkit, tmp_path):
+    """`convert *.csv` without a file to write replaced the last dump of the list by the others."""
+    first, last = tmp_path / "a.csv", tmp_path / "b.csv"
+    for path, cycles in ((first, 100), (last, 300)):
+        path.write_text(f"run,cycles,instructions\nx,{cycles},200\nx,{cycles + 7},210\n")
+    before = last.read_text()
+    done = perfkit("convert", first, last)
+    assert "is there already" in str(done.exception)
+    assert last.read_text() == before
+    assert perfkit("convert", first, "-o", last).exit_code == 0
+    assert last.read_text() != before
+    assert perfkit("convert", first, last, "-o", tmp_path / "both.parquet").exit_code == 0
+    assert len(pk.read_samples(tmp_path / "both.parquet").runs) == 2
+
+
 def test_convert_refuses(perfkit, tmp_path):
     from perfkit.errors import SettingError
 

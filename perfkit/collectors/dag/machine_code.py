@@ -88,7 +88,7 @@ def recorded_kernel(kernel: KernelTrace, limit: int) -> Trace:
         except DataError as error:
             raise UnavailableError(_why(str(error))) from error
     if not trace.provenance.complete:
-        raise UnavailableError(f"recording it ended before its end ({trace.provenance.stopped})")
+        raise UnavailableError(f"the recording stopped before the function returned ({trace.provenance.stopped})")
     return trace
 
 

@@ -388,8 +388,8 @@ _RARE_OR_OTHERS = (
 )
 _GAVE_OFTEN = 2  # times per experiment: a page that is read from a file makes one wait
 _GAVE_WAY = (
-    "the {} gave the processor up {:,} times in {:,} {} (it sleeps, or waits for a file, a lock or another "
-    "process): cycles do not measure that"
+    "the {} gave the processor up {:,} times in {:,} {} (it sleeps, or waits for a file, a lock, a thread "
+    "or another process): cycles do not measure that"
 )
 _PAIRS_DIFFER = (
     "executions have different numbers of pairs of marks, {:.4g} on average, give or take {:.1%}, by which the "
