@@ -1,6 +1,7 @@
 """Benchmarks and scripts that no test starts: what they import is there, and what they call is callable."""
 
 import ast
+import contextlib
 import importlib
 import subprocess
 import sys
@@ -23,6 +24,8 @@ def problems(tree: ast.Module) -> Iterator[str]:
             continue
         for name in node.names:
             module = importlib.import_module(node.module)
+            with contextlib.suppress(ModuleNotFoundError):  # a module that nothing has imported yet is no attribute
+                importlib.import_module(f"{node.module}.{name.name}")
             try:
                 found = getattr(module, name.name)
             except AttributeError:
