@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from perfkit.base.files import replaced
 from perfkit.base.results import Kind, Tabled, draw, drawn
-from perfkit.collectors.host.rare_calls import SURE_OF
 from perfkit.collectors.host.true_cycles import ALONE, CLOCK, FENCE
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ _TRIMMED = 0.1  # of the processes at either end, which something else may have 
 _DIFFER = 1.04  # how many times as long nine tenths of the rounds take as one tenth, from which its calls differ
 _RARE = 0.015  # of a mean that rare rounds add, from which that is told
 _MANY_CALLS = 14_000  # below which it is said how many were timed
+_SURE_OF = 14  # rare calls to be expected, of which there are so many that they show in nearly all comparisons
 _RESAMPLED = 10_000
 _WAITS = 0.02  # of its rounds in which a kernel gave the processor up, from which it is told to wait
 _STATES = 1.25  # how many times as long some processes take as others, from which a kernel has several states
@@ -400,7 +400,7 @@ class KernelComparison(Tabled):
         least = int(min(self.table["samples_a"].sum(), self.table["samples_b"].sum())) * self.calls
         if not 0 < least < _MANY_CALLS:
             return ""
-        return f" {least:,} calls were timed: what fewer than one of {max(least // SURE_OF, 1):,} does would not show."
+        return f" {least:,} calls were timed: what fewer than one of {max(least // _SURE_OF, 1):,} does would not show."
 
     @property
     def _added_by_rare(self) -> tuple[float, float]:

@@ -23,16 +23,15 @@ _KINDS = np.array([0.0, 1e4, 4e4, 2e5, 1e6])  # cycles from which a window is an
 _BY_CHANCE = 0.001  # how likely so many are at most where they are what else runs, for them to be the kernel's
 _WAITS = 1e6  # cycles that only another program has, which the system tells: then, if no turns were so long,
 _HARDLY, _FEWEST = 0.05, 7  # that is enough; and so many there have to be
-SURE_OF = 30
-"""Rare calls to be expected, of which there are so many that they show in nearly all measurements."""
+_SURE_OF = 30  # rare calls to be expected, of which there are so many that they show in nearly all measurements
 _LONGER = 0.03  # than the middle window, relative, from which one is one of the long ones
 _QUARTILES = 4.0  # or so many times as much longer as a quarter of all takes
 _REFILLED = 3e5  # cycles that it takes to fill caches again which another program has emptied
 _FEW = 5  # windows
-_MEAN = 0.01  # by how much the mean is another than what is quoted, from which that is told,
-_AT_LEAST = 0.005  # and by how much it surely is
+_MEAN, _MEAN_OF_LONG = 0.01, 0.03  # by how much the mean is another than what is quoted, from which that is told, also
+_LONG = 1e6  # of windows of so many cycles, which interrupts meet now and then,
 _SURE, _USUAL = [0.001, 0.999], [0.025, 0.975]
-_RESAMPLED, _GROUPS = 4000, 600
+_RESAMPLED, _GROUPS = 2000, 400
 _CHANGED = 0.02  # by how much later calls take longer or less, from which that is told
 _AGREE = 0.8  # share of the processes
 _ENDS = [0.1, 0.9]
@@ -54,6 +53,8 @@ class Later:
     changed
         How many times as long as what is quoted the last calls take, where in nearly all processes nearly all of them
         take longer, or less, than nearly all of the first ones; else 1.
+    least
+        By how much the mean differs, relative, where it is told to differ.
     """
 
     calls: int = 0
@@ -62,6 +63,7 @@ class Later:
     high: float = np.nan
     differs: bool = False
     changed: float = 1.0
+    least: float = _MEAN
 
 
 @dataclass(frozen=True)
@@ -145,9 +147,17 @@ def later_calls(
     usual, mean = (float(_mean(sums.sum(axis=0)[None], kinds)[0]) for kinds in (of_kernel & False, of_kernel))
     surely, low, high = _mean(drawn, of_kernel & False), *np.quantile(_mean(drawn, of_kernel), _USUAL)
     least, most = np.quantile(surely, _SURE)
-    differs = (usual > 1 + _MEAN and least > 1 + _AT_LEAST) or (usual < 1 - _MEAN and most < 1 - _AT_LEAST)
-    differs |= bool(of_kernel.any()) and mean > 1 + _MEAN
-    return Later(looked, mean, float(low), float(high), bool(differs), changed)
+    told = _MEAN_OF_LONG if calls * float(np.median(quoted)) > _LONG else _MEAN
+    differs = (usual > 1 + told and least > 1 + told / 2) or (usual < 1 - told and most < 1 - told / 2)
+    differs |= bool(of_kernel.any()) and mean > 1 + told
+    return Later(looked, mean, float(low), float(high), bool(differs), changed, told)
+
+
+def rarest(looked: int, least: float) -> str:
+    """Say what does not show in so many calls, where the mean has to differ by this much, relative."""
+    one_of = looked // _SURE_OF
+    rare = f"what fewer than one of {one_of:,} does" if one_of > 1 else "what some alone do"
+    return f"{rare}, or adds less than {least:.0%} to the mean, would not show"
 
 
 _COLUMNS = 4 + 6 * len(_KINDS)
@@ -208,7 +218,8 @@ def _judged(one: Windows, quoted: float, link: int, calls: int, fence: float) ->
     begins = np.cumsum(many) - many
     before = np.concatenate([[0], rows[:-1, 4]])
     before[begins[many > 0]] = blocks[many > 0, 2]
-    asleep = np.column_stack([before, rows[:, 1], rows[:, 4]]) <= AWAKE * TURNS * rates[block, None]
+    slowest = AWAKE * TURNS * rates[block, None]
+    asleep: NDArray[np.bool_] = np.column_stack([before, rows[:, 1], rows[:, 4]]) <= slowest
     own = _own(one, begins)
 
     still = alone[block] & steady[block] & ~gave[block]
@@ -220,13 +231,13 @@ def _judged(one: Windows, quoted: float, link: int, calls: int, fence: float) ->
         least = max(least, _QUARTILES * (float(np.quantile(cycles[counts], 0.75)) / middle - 1))
     length = middle * quoted * calls  # of a window
     lengths = np.full(len(cycles), length)
-    sums = [_sums(cycles / middle, middle, counts, asleep[:, :2].all(axis=1), lengths, least * length, block, alone)]
+    sums = [_sums(cycles / middle, middle, counts, asleep[:, 0] & asleep[:, 1], lengths, least * length, block, alone)]
 
     turned = rows[:, 3] > 0
     turns = own[turned, 1] / rates[block[turned]] / (rows[turned, 3] * TURNS)
     calm = (asleep[:, 1] & asleep[:, 2] & still)[turned]
     usual = float(np.quantile(turns[calm], QUANTILE)) if np.count_nonzero(calm) >= _FEW else 1.0
-    sleeping = asleep[turned, 1:].all(axis=1)
+    sleeping = (asleep[:, 1] & asleep[:, 2])[turned]
     lengths = rows[turned, 3] * TURNS * usual
     sums.append(_sums(turns / usual, 1.0, calm, sleeping, lengths, least * length, block[turned], alone))
     together = np.concatenate([*(each[:, :2] for each in sums), *(each[:, 2:] for each in sums)], axis=1)
@@ -250,7 +261,7 @@ def _sums(
     kind = np.searchsorted(_KINDS, more, side="right") - 1
 
     def by_block(values: NDArray[Any]) -> NDArray[np.float64]:
-        return np.bincount(block, values, len(alone))
+        return np.asarray(np.bincount(block, values, len(alone)), dtype=np.float64)
 
     usual, kinds = counts & ~long, range(len(_KINDS))
     return np.column_stack(
@@ -265,7 +276,7 @@ def _sums(
 
 
 def _own(one: Windows, begins: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return ticks of the windows and of the turns, without what others had, which is taken off each block's longest."""
+    """Return ticks of the windows and of the turns, without what others had: it is taken off each block's longest."""
     ticks = one.windows[:, [0, 2]].astype(np.float64)
     for at in np.flatnonzero((one.blocks[:, 7] > 0) & (one.blocks[:, 8] > 0)):
         mine = ticks[begins[at] : begins[at] + one.blocks[at, 8]]

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 SAMPLE, BEFORE, ITSELF = 1, 2, 4  # of a round, as timer.c has it: what waited for another program, and what gave way
 _LONGER = 0.03  # than the middle one, relative, from which a call is one of the rare ones that take much longer
-SURE_OF = 14
-"""Rare calls to be expected, of which there are so many that they show in nearly all measurements."""
 _QUARTILES = 4.0  # or so many times as much longer as a quarter of all takes
 
 
@@ -70,11 +68,3 @@ def added_by_rare(
 def share_waited(waited: NDArray[np.int64]) -> float:
     """Return the share of the rounds in which the kernel itself gave the processor up: it waits for something."""
     return float((waited & ITSELF != 0).mean())
-
-
-def rarest(looked: int) -> str:
-    """Say how rare work may be and still show in so many calls."""
-    one_of = looked // SURE_OF
-    return (
-        f"what fewer than one of {one_of:,} does would not show" if one_of > 1 else "what some alone do would not show"
-    )

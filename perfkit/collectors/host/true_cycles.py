@@ -41,7 +41,7 @@ from perfkit.collectors.host.cycle_clock import (
     link_cycles,
     rough_cycles,
 )
-from perfkit.collectors.host.later_calls import Windows, later_calls
+from perfkit.collectors.host.later_calls import Windows, later_calls, rarest
 from perfkit.collectors.host.measuring import (
     Callee,
     build_timer,
@@ -55,7 +55,6 @@ from perfkit.collectors.host.measuring import (
     pointer,
     started,
 )
-from perfkit.collectors.host.rare_calls import rarest
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ FENCE = 6
 _OVERLAP = 0.02  # of a call's cycles: more than this is told
 _DIFFER = 0.05  # by how much longer samples take on average than what is quoted, from which that is told, in old files
 _LATER = 0.04  # seconds that each process goes on to call the kernel,
-_LATER_SHARE = 0.3  # or so many times as long as its samples took,
+_LATER_SHARE = 0.2  # or so many times as long as its samples took,
 _LATEST = 0.15  # and no longer
 _ROOM = (4_000, 40_000)  # blocks and windows of these calls that there is room for
 _GAVE = 3  # times that the kernel gave the processor up, from which it is told to wait
@@ -133,6 +132,8 @@ class TrueCycles(Summarised):
         Whether the average is surely another than ``cycles``: some calls take longer.
     changed : float
         How many times as long as ``cycles`` later calls take; 1 if they take as long.
+    least : float
+        By how much, relative, the average has to differ for that to be told.
     gave : tuple of two int
         How often the kernel gave the processor up, and in how many calls.
     """
@@ -155,6 +156,7 @@ class TrueCycles(Summarised):
     average: tuple[float, float, float] | None = None
     differs: bool = False
     changed: float = 1.0
+    least: float = 0.01
     gave: tuple[int, int] = (0, 0)
 
     @property
@@ -201,7 +203,7 @@ class TrueCycles(Summarised):
 
     @property
     def settled(self) -> bool:
-        """Whether `cycles` hold: on a quiet core, the processes agree within a tenth, and calls neither change nor wait.
+        """Whether `cycles` hold: on a quiet core, processes agree within a tenth, and calls neither change nor wait.
 
         Samples whose probes are quiet can have been disturbed between them, the longer a call the more; and there are
         kernels whose cycles depend on where code and data lie. Either way `interval` holds the truth, not `cycles`.
@@ -272,35 +274,45 @@ class TrueCycles(Summarised):
     @property
     def _looked(self) -> str:
         """Say how many calls were looked at, and what does not show in them."""
-        return "" if self.looked is None else f". {self.looked:,} calls were looked at: {rarest(self.looked)}"
+        if self.looked is None or self.waits:
+            return ""
+        processes = 1 if self.process is None else len(np.unique(self.process))
+        first = f", among the first {self.gave[1] // processes:,} of each process" if self.gave[1] else ""
+        return f". {self.looked:,} calls were looked at{first}: {rarest(self.looked, self.least)}"
 
     def _calls_differ(self) -> list[str]:
         """Say what calls differ by, if they do."""
+        mean, more = self.mean, self.mean / self.cycles - 1
+        told = ""
         if self.waits:
-            return [
-                f"The kernel gave the processor up {self.gave[0]:,} times in {self.gave[1]:,} calls (it sleeps, or waits "
-                "for a file, a lock or another process): cycles do not measure that."
-            ]
-        if self.changed != 1:
-            return [
+            told = (
+                f"The kernel gave the processor up {self.gave[0]:,} times in {self.gave[1]:,} calls (it sleeps, or "
+                "waits for a file, a lock or another process): cycles do not measure that."
+            )
+        elif self.changed != 1:
+            told = (
                 f"Later calls take {self.changed * self.cycles:,.0f} cycles, {self.changed:.2g} times as long as the "
                 "first ones, which are quoted: a table that fills, memory that grows, or what predictors and caches "
                 "learn."
-            ]
-        if self.average is None and self.looked is None and self.quiet is not False:
-            more = self.mean / self.cycles - 1
-            return [
-                f"Samples take {self.mean:,.0f} cycles on average, {more:.0%} longer than the fastest tenth, which is "
+            )
+        elif self.average is not None and self.differs:
+            low, high = self.average[1:]
+            why = "some take longer, or caches and memory do"
+            if more < 0:
+                why = (
+                    "without readings of the clock between them, or later, they take less (predictors and caches learn)"
+                )
+            told = (
+                f"Calls take {mean:,.0f} cycles on average ({low:,.0f} to {high:,.0f} with 95 % probability; what else "
+                f"runs here apart), {abs(more):.1%} {'longer' if more > 0 else 'less'} than the fastest tenth of the "
+                f"samples, which is quoted: {why}."
+            )
+        elif self.looked is None and self.quiet is not False and more > _DIFFER:
+            told = (
+                f"Samples take {mean:,.0f} cycles on average, {more:.0%} longer than the fastest tenth, which is "
                 "quoted: calls differ, or caches and memory do."
-            ] * (more > _DIFFER)
-        if self.average is None or not self.differs:
-            return []
-        mean, low, high = self.average
-        return [
-            f"Calls take {mean:,.0f} cycles on average ({low:,.0f} to {high:,.0f} with 95 % probability; interrupts "
-            f"apart), {abs(mean / self.cycles - 1):.1%} {'longer' if mean > self.cycles else 'less'} than the fastest "
-            "tenth of the samples, which is quoted: some take longer, or caches and memory do."
-        ]
+            )
+        return [told] if told else []
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the distribution of the samples with the quoted quantile; return the axes."""
@@ -466,7 +478,7 @@ def true_cycles(
 def _with_later(result: TrueCycles, found: dict[str, NDArray[Any]], judged: Judged, fence: float) -> TrueCycles:
     """Add what calls say that come behind the samples, or, where a sample is one call, are samples."""
     windows, first = [], []
-    numbers = np.unique(result.process)
+    numbers = np.unique(np.asarray(result.process))
     for number in numbers:
         mine = found["ticks_process"] == number
         later = Windows(*(found[name][found[f"{name}_process"] == number] for name in ("blocks", "windows")))
@@ -482,6 +494,7 @@ def _with_later(result: TrueCycles, found: dict[str, NDArray[Any]], judged: Judg
         average=tuple(average.tolist()) if later_ones.calls and np.isfinite(average).all() else None,
         differs=later_ones.differs,
         changed=later_ones.changed,
+        least=later_ones.least,
         gave=(int(found["gave"]) + int(found["blocks"][:, 9].sum()), made),
     )
 
@@ -615,7 +628,7 @@ def _times(
 def _going_on(
     timer: ctypes.CDLL, callee: Callee, apart: bool, calls: int, took: float
 ) -> tuple[NDArray[np.int64], ...]:
-    """Call the kernel for some time more, which depends on how long its samples `took`; return the parts of `Windows`."""
+    """Call the kernel for some time more, depending on how long its samples `took`; return the parts of `Windows`."""
     names = ("blocks", "windows")
     arrays = [np.zeros((rows, _COLUMNS[name]), dtype=np.int64) for rows, name in zip(_ROOM, names, strict=True)]
     room = np.array(_ROOM, dtype=np.int64)
