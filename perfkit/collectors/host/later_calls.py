@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.host.cycle_clock import AWAKE, QUANTILE, SHARED, TURNS, judge
 
-_KINDS = np.array([0.0, 1e4, 4e4, 2e5, 1e6])  # cycles from which a window is another kind of long ones
+_KINDS = np.array([0.0, 1e4, 4e4, 2e5, 1e6, 4e6])  # cycles from which a window is another kind of long ones
 _BY_CHANCE = 2e-4  # how likely so many are at most where they are what else runs, for them to be the kernel's
 _WAITS = 1e6  # cycles that only another program has, which the system tells: then, if no turns were so long,
 _HARDLY, _FEWEST = 0.05, 7  # that is enough; and so many there have to be
@@ -156,7 +156,7 @@ def later_calls(
 
 
 def rarest(looked: int, least: float) -> str:
-    """Say what does not show in so many calls, where the mean has to differ by this much, relative."""
+    """Say what does not show in this many calls, where the mean has to differ by `least`, relative."""
     one_of = looked // _SURE_OF
     rare = f"what fewer than one of {one_of:,} does" if one_of > 1 else "what some alone do"
     return f"{rare}, or adds less than {least:.0%} to the mean, would not show"

@@ -236,8 +236,9 @@ class TrueCycles(Summarised):
             ),
             (
                 f"{len(self.samples)} of {self.repetitions} repetitions count, {self.rejected} rejected, "
-                f"{self.busy} beside a busy thread; {self.calls} calls timed as one{self._looked}"
+                f"{self.busy} beside a busy thread; {self.calls} calls timed as one"
             ),
+            *self._looked(),
             *self._calls_differ(),
         ]
         if self.alone is not None and self.alone - self.cycles > max(FENCE, _OVERLAP * self.cycles):
@@ -271,14 +272,13 @@ class TrueCycles(Summarised):
             found.append("THE PROCESSES DIFFER: take the interval")
         return "; ".join(found)
 
-    @property
-    def _looked(self) -> str:
+    def _looked(self) -> list[str]:
         """Say how many calls were looked at, and what does not show in them."""
         if self.looked is None or self.waits:
-            return ""
+            return []
         processes = 1 if self.process is None else len(np.unique(self.process))
         first = f", among the first {self.gave[1] // processes:,} of each process" if self.gave[1] else ""
-        return f". {self.looked:,} calls were looked at{first}: {rarest(self.looked, self.least)}"
+        return [f"{self.looked:,} calls were looked at{first}: {rarest(self.looked, self.least)}."]
 
     def _calls_differ(self) -> list[str]:
         """Say what calls differ by, if they do."""
