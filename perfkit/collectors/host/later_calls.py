@@ -26,6 +26,8 @@ _HARDLY, _FEWEST = 0.05, 7  # that is enough; and so many there have to be
 _SURE_OF = 30  # rare calls to be expected, of which there are so many that they show in nearly all measurements
 _LONGER = 0.03  # than the middle window, relative, from which one is one of the long ones
 _QUARTILES = 4.0  # or so many times as much longer as a quarter of all takes
+_SELDOM = 2e5  # cycles of windows that are disturbed the more often the longer they are: they count nevertheless
+_BESIDE = 1.5  # times as long as alone, about, beside a busy thread
 _REFILLED = 3e5  # cycles that it takes to fill caches again which another program has emptied
 _FEW = 5  # windows
 _MEAN, _MEAN_OF_LONG = 0.01, 0.03  # by how much the mean is another than what is quoted, from which that is told, also
@@ -157,9 +159,11 @@ def later_calls(
 
 def rarest(looked: int, least: float) -> str:
     """Say what does not show in this many calls, where the mean has to differ by `least`, relative."""
+    if not looked:
+        return "no call could be looked at while nothing else ran: if calls differ, that does not show"
     one_of = looked // _SURE_OF
     rare = f"what fewer than one of {one_of:,} does" if one_of > 1 else "what some alone do"
-    return f"{rare}, or adds less than {least:.0%} to the mean, would not show"
+    return f"{looked:,} calls were looked at: {rare}, or adds less than {least:.0%} to the mean, would not show"
 
 
 _COLUMNS = 4 + 6 * len(_KINDS)
@@ -260,19 +264,24 @@ def _sums(
     more = (cycles - 1) * lengths
     explained = np.where(asleep, 0.0, (SHARED - 1) * lengths) + np.where(alone[block], 0.0, _REFILLED)
     long = more > np.maximum(least, explained)
+    more = (np.where(asleep, cycles, cycles / _BESIDE) - 1) * lengths
     kind = np.searchsorted(_KINDS, more, side="right") - 1
 
     def by_block(values: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(np.bincount(block, values, len(alone)), dtype=np.float64)
 
-    usual, kinds = counts & ~long, range(len(_KINDS))
+    kinds = range(len(_KINDS))
+    # Where one of the kind would be seen: short ones in windows that nothing disturbs, of which there are enough.
+    seen = [(explained == 0) | ((_KINDS[k] >= _SELDOM) & (explained <= max(_KINDS[k], least))) for k in kinds]
+    of_kind = [long & (kind == k) & seen[k] for k in kinds]
+    usual = counts & ~long
     return np.column_stack(
         [
             by_block(np.where(usual, cycles * middle, 0.0)),
             by_block(usual),
-            *(by_block(long & (kind == k)) for k in kinds),
-            *(by_block(np.where(long & (kind == k), more, 0.0)) for k in kinds),
-            *(by_block(np.where(explained <= max(_KINDS[k], least), lengths, 0.0)) for k in kinds),
+            *(by_block(one) for one in of_kind),
+            *(by_block(np.where(one, more, 0.0)) for one in of_kind),
+            *(by_block(np.where(one, lengths, 0.0)) for one in seen),
         ]
     )
 

@@ -277,8 +277,9 @@ class TrueCycles(Summarised):
         if self.looked is None or self.waits:
             return []
         processes = 1 if self.process is None else len(np.unique(self.process))
-        first = f", among the first {self.gave[1] // processes:,} of each process" if self.gave[1] else ""
-        return [f"{self.looked:,} calls were looked at{first}: {rarest(self.looked, self.least)}."]
+        first = f"Of the first {self.gave[1] // processes:,} calls of each process, " if self.gave[1] else ""
+        said = rarest(self.looked, self.least)
+        return [f"{first}{said}." if first else f"{said[0].upper()}{said[1:]}."]
 
     def _calls_differ(self) -> list[str]:
         """Say what calls differ by, if they do."""
