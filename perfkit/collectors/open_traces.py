@@ -251,6 +251,8 @@ def _value(word: str) -> Any:
             return int(word) if re.fullmatch(r"[+-]?\d+", word) else float(word)
         kind, shape = np.dtype(array[1]), tuple(int(n) for n in array[2].split("x"))
     except (ValueError, TypeError) as error:
+        if word.startswith("--"):
+            raise SettingError(f"options go before --, behind which all are arguments; found {word[:60]!r}") from error
         raise SettingError(
             f"an argument is a number or an array such as f8[1000] or i4[64x64], in words; found {word[:60]!r}"
         ) from error

@@ -109,6 +109,7 @@ def test_a_blocks_accesses_move_within_their_page():
         ("own:total", {"function": "total", "arguments": "f8[4]"}, "function says nothing of own:total"),
         ("own:nothing", {}, "own has no function 'nothing'"),
         ("own:total", {"arguments": "'f8[4]', 2"}, "an argument is a number or an array"),
+        ("own:total", {"arguments": "f8[4], --json"}, "options go before --, .* found '--json'"),
         ("own:total", {"arguments": "f8[4], 2"}, r"own:total cannot be compiled for f8\[4\], 2"),
         ("no_such_module:f", {}, "no Python module or file 'no_such_module'"),
         ("mine.trace", {"defines": "N=3"}, "mine.trace is recorded already"),

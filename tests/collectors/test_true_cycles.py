@@ -222,8 +222,10 @@ def test_a_core_that_is_never_quiet_is_said_to_be_so():
 
 def measuring(monkeypatch, ticks) -> None:
     """Let the measuring process find these ticks, each of one call."""
-    pairs, none = np.tile([CHAIN, 3 * CHAIN], (100, 1)), np.zeros((0, 7), dtype=np.int64)
-    found = {"pairs": pairs, "calls": 1, "ticks": ticks, "process": np.zeros(len(ticks), int), "alone": none}
+    pairs, ticks = np.tile([CHAIN, 3 * CHAIN], (100, 1)), np.column_stack([ticks, np.zeros(len(ticks), dtype=np.int64)])
+    parts = {"ticks": ticks, "alone": ticks[:0], "blocks": np.zeros((0, 10), int), "windows": np.zeros((0, 5), int)}
+    processes = {f"{name}_process": np.zeros(len(part), int) for name, part in parts.items()}
+    found = {"pairs": pairs, "calls": 1, "gave": 0} | parts | processes
     found |= {"fences": np.tile(readings(6 * CHAIN, 100 * 2 * 130, 6 * CHAIN), (15, 1)).astype(np.int64), "known": 40}
     monkeypatch.setattr("perfkit.collectors.host.true_cycles.in_measuring_process", lambda *_: found)
 

@@ -294,7 +294,10 @@ class KernelComparison(Tabled):
             )
         if self.spread > _SPREAD:
             slower = int((self.table["ratio"] > 1).sum())
-            why = "it depends on where code and data lie in memory, or something disturbed some of them"
+            why = (
+                "it depends on where code and data lie in memory, or on how many calls came before (tables that fill, "
+                "lists that grow), or something disturbed some of them"
+            )
             why = "calls differ, and the middle round is one of them" if self._differing else why
             lines.append(
                 f"The ratio varies by {self.spread:.1%} between processes (standard deviation; {b} takes longer in "

@@ -179,7 +179,7 @@ def judge(ticks: NDArray[np.int64], link: int, tolerance: float = TOLERANCE, wid
     quiet = steady & each.all(axis=0)
     rates[steady] = _smoothed(rates[steady])
     cycles = np.where(steady, measured, np.nan) / rates
-    return Judged(cycles, rates, quiet, steady & ~quiet, level, _slept(each[:, steady]))
+    return Judged(cycles, rates, quiet, steady & ~quiet, level, slept_between(each[:, steady]))
 
 
 def _smoothed(rates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -195,7 +195,7 @@ def _smoothed(rates: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.abs(rates / around - 1) <= STEP, around, rates)
 
 
-def _slept(quiet: NDArray[np.bool_]) -> float:
+def slept_between(quiet: NDArray[np.bool_]) -> float:
     """Return `Judged.slept` of (2, n) flags: whether the probe before each sample is quiet, and the one after it."""
     share = float(quiet.mean()) if quiet.size else 0.0
     if share in {0.0, 1.0}:

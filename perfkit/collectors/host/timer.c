@@ -42,14 +42,6 @@ static void sample(const pk_clock *clock, function f, const long *i, const doubl
     memcpy(row, found, sizeof found);
 }
 
-void perfkit_time(function f, const long *i, const double *d, long calls, long repetitions, uint64_t (*out)[7],
-                  void (*setup)(void), long apart) {
-    pk_clock clock = {.overhead = pk_clock_overhead()};
-    uint64_t warm[7];
-    if (setup) setup();
-    for (long r = -3; r < repetitions; r++) sample(&clock, f, i, d, calls, (int)apart, r < 0 ? warm : out[r]); /* three to warm up */
-}
-
 #define LONG_SAMPLE 1000000 /* ticks, from which a sample does not count in which other programs had the processor */
 #define WAITED 0.005        /* share of such a sample, above which it does not count */
 #define NOTICED 2e-6        /* seconds; the two clocks are not read at once */
@@ -71,14 +63,12 @@ static uint64_t waited_since(waiting_t before) {
     return (waited > WAITED * wall && waited > NOTICED) | (uint64_t)(now.gave != before.gave) << 2;
 }
 
-/* The control word of SSE. A library that is linked with -ffast-math sets flush-to-zero when it is loaded, for all that
-   runs in the process: so each kernel is called with its own. */
-uint32_t perfkit_control(void) { return __builtin_ia32_stmxcsr(); }
-void perfkit_set_control(uint32_t word) { __builtin_ia32_ldmxcsr(word); }
-
-#define WARM 5             /* samples of a variant before it is timed: with one, the first ran 4 to 8 % slower on Zen 4 */
-#define LONG_WARM 1000000 /* or ticks */
-#define TRAINED 40        /* samples of one of two kernels: the other one's branches take the predictors' place */
+/* Of so many ticks a share that was this thread's since then. */
+static uint64_t own_ticks(uint64_t ticks, waiting_t before) {
+    waiting_t now = waiting_now();
+    double wall = now.wall - before.wall, mine = now.mine - before.mine;
+    return mine < wall && wall > 0 ? (uint64_t)((double)ticks * mine / wall) : ticks;
+}
 static uint64_t ticks_of(const pk_clock *clock, function f, const long *i, const double *d, long calls, int apart) {
     uint64_t from = pk_clock_begin();
     for (long c = 0; c < calls; c++) {
@@ -88,12 +78,74 @@ static uint64_t ticks_of(const pk_clock *clock, function f, const long *i, const
     return pk_clock_end() - from - clock->overhead;
 }
 
-/* Of so many ticks a share that was this thread's since then. */
-static uint64_t own_ticks(uint64_t ticks, waiting_t before) {
+/* Ticks that others had of so many since then. */
+static uint64_t waited_of(uint64_t ticks, waiting_t before) {
     waiting_t now = waiting_now();
-    double wall = now.wall - before.wall, mine = now.mine - before.mine;
-    return mine < wall && wall > 0 ? (uint64_t)((double)ticks * mine / wall) : ticks;
+    double wall = now.wall - before.wall, waited = wall - (now.mine - before.mine);
+    return waited > NOTICED ? (uint64_t)((double)ticks * waited / wall) : 0;
 }
+
+/* Samples: behind what `sample` has, the ticks of it that others had. Returns how often the kernel gave the processor up. */
+long perfkit_time(function f, const long *i, const double *d, long calls, long repetitions, uint64_t (*out)[8],
+                  void (*setup)(void), long apart) {
+    pk_clock clock = {.overhead = pk_clock_overhead()};
+    uint64_t warm[8];
+    long gave = 0;
+    if (setup) setup();
+    for (long r = -3; r < repetitions; r++) { /* three to warm up */
+        uint64_t *row = r < 0 ? warm : out[r], begin = ticks_before();
+        waiting_t from = waiting_now();
+        if (!r) gave = from.gave;
+        sample(&clock, f, i, d, calls, (int)apart, row);
+        row[7] = waited_of(ticks_before() - begin, from);
+    }
+    return waiting_now().gave - gave;
+}
+
+#define LOOK_BLOCK 2e-4 /* seconds between two readings of the clock */
+#define LOOK_WAITS 2    /* times as long as asked for, at most, where other programs have the processor */
+/* Calls as they go on, for so long: windows of some calls, and behind each turns of the shortest loop for as long, to which interrupts and
+   neighbours do what they do to the windows. A block of them: the reading before it, ticks of all its windows, the reading after it, ticks
+   that others had, how many windows, how often the kernel gave the processor up. A window: its ticks; those of the first turns behind it, of
+   all but the first and last, and how many these are; those of the last. `room`: how many blocks and windows there is room for, and then how
+   many there are. */
+void perfkit_look(function f, const long *i, const double *d, long calls, long apart, double seconds, long *room,
+                  uint64_t (*blocks)[10], uint64_t (*windows)[5]) {
+    pk_clock clock = {.overhead = pk_clock_overhead()};
+    double now = seconds_of(CLOCK_MONOTONIC), until = now + LOOK_WAITS * seconds, used = seconds_of(CLOCK_THREAD_CPUTIME_ID) + seconds;
+    double usual = 0;
+    long b = 0, w = 0;
+    for (; b < room[0] && w < room[1] && now < until && seconds_of(CLOCK_THREAD_CPUTIME_ID) < used; b++) {
+        pk_reading before, after;
+        uint64_t sum = 0, n = 0, begin = ticks_before();
+        waiting_t from = waiting_now();
+        pk_clock_before(&clock, &before);
+        for (double first = now; now - first < LOOK_BLOCK && w < room[1]; w++, n++) {
+            uint64_t took = ticks_of(&clock, f, i, d, calls, (int)apart), turned = 0, k = 0;
+            double mine = usual && (double)took > 2 * usual ? 2 * usual : (double)took; /* a window that others interrupted is no measure */
+            usual += (mine - usual) / (usual ? 8 : 1);
+            windows[w][1] = pk_clock_turns(clock.overhead);
+            while ((double)turned < usual) turned += pk_clock_turns(clock.overhead), k++;
+            windows[w][4] = pk_clock_turns(clock.overhead);
+            windows[w][0] = took, windows[w][2] = turned, windows[w][3] = k, sum += took;
+            now = seconds_of(CLOCK_MONOTONIC);
+        }
+        pk_clock_after(&clock, &after);
+        uint64_t waited = waited_of(ticks_before() - begin, from), gave = (uint64_t)(waiting_now().gave - from.gave);
+        uint64_t row[10] = {before.chain, before.width, before.turns, sum, after.chain, after.width, after.turns, waited, n, gave};
+        memcpy(blocks[b], row, sizeof row);
+    }
+    room[0] = b, room[1] = w;
+}
+
+/* The control word of SSE. A library that is linked with -ffast-math sets flush-to-zero when it is loaded, for all that
+   runs in the process: so each kernel is called with its own. */
+uint32_t perfkit_control(void) { return __builtin_ia32_stmxcsr(); }
+void perfkit_set_control(uint32_t word) { __builtin_ia32_ldmxcsr(word); }
+
+#define WARM 5             /* samples of a variant before it is timed: with one, the first ran 4 to 8 % slower on Zen 4 */
+#define LONG_WARM 1000000 /* or ticks */
+#define TRAINED 40        /* samples of one of two kernels: the other one's branches take the predictors' place */
 #define LONG_CALLS 50000 /* ticks: of what takes longer, others have a part so often that what they had is taken off each */
 
 /* A row of two kernels' rounds: a sample, whether it (1) or the calls before it (2) waited for another program, and whether the

@@ -7,6 +7,10 @@ differ, the sample is rejected; samples beside a busy thread do not count while 
 Where a program's code and data lie in memory changes its cycles, too (conflicts in caches, aliases in predictors), and
 stays the same as long as the process lives. So the samples are taken in several processes, each of which loads the
 kernel to other addresses, and the median of the processes is quoted.
+
+Behind its samples each process goes on to call the kernel for some ten milliseconds, which says what calls take on
+average, whether later ones take what the first ones do, and whether the kernel gives the processor up
+(`perfkit.collectors.host.later_calls`).
 """
 
 import ctypes
@@ -37,6 +41,7 @@ from perfkit.collectors.host.cycle_clock import (
     link_cycles,
     rough_cycles,
 )
+from perfkit.collectors.host.later_calls import Windows, later_calls, rarest
 from perfkit.collectors.host.measuring import (
     Callee,
     build_timer,
@@ -71,7 +76,14 @@ ALONE = 4
 FENCE = 6
 """Cycles to which it is known what keeps calls apart."""
 _OVERLAP = 0.02  # of a call's cycles: more than this is told
-_DIFFER = 0.05  # by how much longer samples take on average than what is quoted, from which that is told
+_DIFFER = 0.05  # by how much longer samples take on average than what is quoted, from which that is told, in old files
+_LATER = 0.04  # seconds that each process goes on to call the kernel,
+_LATER_SHARE = 0.2  # or so many times as long as its samples took,
+_LATEST = 0.15  # and no longer
+_ROOM = (4_000, 40_000)  # blocks and windows of these calls that there is room for
+_GAVE = 3  # times that the kernel gave the processor up, from which it is told to wait
+_SAMPLE = 7  # columns of a sample; behind them, ticks that others had
+_COLUMNS = {"ticks": _SAMPLE + 1, "alone": _SAMPLE + 1, "blocks": 10, "windows": 5}
 _ARRAYS = ("samples", "process")
 
 
@@ -111,6 +123,19 @@ class TrueCycles(Summarised):
     alone : float, optional
         Cycles of a call that so began, give or take `FENCE`, where those that were measured may overlap; None if they
         are apart, if one call is as long as a sample has to be, or in files of before it was measured.
+    looked : int, optional
+        Calls that were looked at on a quiet core, to find what not all of them do. None in files of before this was.
+    average : tuple of three float, optional
+        Cycles of a call on average, and the interval in which that lies with about 95 % probability; without what
+        interrupts, other programs and a busy thread add. None if nothing is known of it.
+    differs : bool
+        Whether the average is surely another than ``cycles``: some calls take longer.
+    changed : float
+        How many times as long as ``cycles`` later calls take; 1 if they take as long.
+    least : float
+        By how much, relative, the average has to differ for that to be told.
+    gave : tuple of two int
+        How often the kernel gave the processor up, and in how many calls.
     """
 
     kernel: str
@@ -127,6 +152,12 @@ class TrueCycles(Summarised):
     process: NDArray[np.int64] | None = None
     apart: bool = False
     alone: float | None = None
+    looked: int | None = None
+    average: tuple[float, float, float] | None = None
+    differs: bool = False
+    changed: float = 1.0
+    least: float = 0.01
+    gave: tuple[int, int] = (0, 0)
 
     @property
     def by_process(self) -> NDArray[np.float64]:
@@ -149,7 +180,9 @@ class TrueCycles(Summarised):
 
     @property
     def mean(self) -> float:
-        """The mean of a process's samples, the median of the processes: more than `cycles` where calls differ."""
+        """Cycles of a call on average: `average`, or else the mean of a process's samples, the median of them."""
+        if self.average is not None:
+            return self.average[0]
         return float(np.median(self._of_each(lambda samples: float(samples.mean()))))
 
     @property
@@ -170,13 +203,18 @@ class TrueCycles(Summarised):
 
     @property
     def settled(self) -> bool:
-        """Whether the processes agree: on a quiet core, within a tenth of the cycles.
+        """Whether `cycles` hold: on a quiet core, processes agree within a tenth, and calls neither change nor wait.
 
         Samples whose probes are quiet can have been disturbed between them, the longer a call the more; and there are
         kernels whose cycles depend on where code and data lie. Either way `interval` holds the truth, not `cycles`.
         """
         low, high = self.interval
-        return self.quiet is not False and high - low <= _APART * self.cycles
+        return self.quiet is not False and high - low <= _APART * self.cycles and self.changed == 1 and not self.waits
+
+    @property
+    def waits(self) -> bool:
+        """Whether the kernel gives the processor up: it sleeps, or waits for something."""
+        return self.gave[0] >= _GAVE
 
     @property
     def busy_share(self) -> float:
@@ -189,25 +227,20 @@ class TrueCycles(Summarised):
         return "measured"
 
     def summary(self) -> str:
-        """Say how many cycles a call takes, within which interval, and how many samples were left out."""
+        """Say how many cycles a call takes, within which interval, what calls differ by, and how many there were."""
         low, high = self.interval
-        quiet = {True: "quiet core", False: "BESIDE A BUSY THREAD", None: "neighbours not judged"}[self.quiet]
-        apart = "" if self.settled or self.quiet is False else "; THE PROCESSES DIFFER: take the interval"
         lines = [
             (
-                f"{self.kernel}: {self.cycles:,.2f} cycles per call, measured on {self.host} "
-                f"({low:,.2f} to {high:,.2f} with 95 % probability; {quiet}{apart})"
+                f"{self.kernel}: {self.cycles:,.2f} cycles per call{self._of_which}, measured on {self.host} "
+                f"({low:,.2f} to {high:,.2f} with 95 % probability; {self._holds})"
             ),
             (
                 f"{len(self.samples)} of {self.repetitions} repetitions count, {self.rejected} rejected, "
                 f"{self.busy} beside a busy thread; {self.calls} calls timed as one"
             ),
+            *self._looked(),
+            *self._calls_differ(),
         ]
-        if self.quiet is not False and self.mean > (1 + _DIFFER) * self.cycles:
-            lines.append(
-                f"Samples take {self.mean:,.0f} cycles on average, {self.mean / self.cycles - 1:.0%} longer than the "
-                "fastest tenth, which is quoted: calls differ, or caches and memory do."
-            )
         if self.alone is not None and self.alone - self.cycles > max(FENCE, _OVERLAP * self.cycles):
             lines.append(
                 f"Calls overlap, so these are the cycles from call to call (throughput): a call alone takes some "
@@ -216,6 +249,71 @@ class TrueCycles(Summarised):
         if self.apart:
             lines.append("Each call began when the one before had ended (latency).")
         return "\n".join(lines)
+
+    @property
+    def _of_which(self) -> str:
+        """Say which calls take so long, where not all do."""
+        if self.waits:
+            return " of its own"
+        if self.changed != 1:
+            return f" at first, {self.changed * self.cycles:,.0f} later"
+        return f" in the fastest tenth, {self.mean:,.0f} on average" if self.differs else ""
+
+    @property
+    def _holds(self) -> str:
+        """Say what the figure depends on."""
+        found = [{True: "quiet core", False: "BESIDE A BUSY THREAD", None: "neighbours not judged"}[self.quiet]]
+        low, high = self.interval
+        if self.waits:
+            found.append("IT WAITS")
+        elif self.changed != 1:
+            found.append("CALLS CHANGE")
+        elif self.quiet is not False and high - low > _APART * self.cycles:
+            found.append("THE PROCESSES DIFFER: take the interval")
+        return "; ".join(found)
+
+    def _looked(self) -> list[str]:
+        """Say how many calls were looked at, and what does not show in them."""
+        if self.looked is None or self.waits:
+            return []
+        processes = 1 if self.process is None else len(np.unique(self.process))
+        first = f"Of the first {self.gave[1] // processes:,} calls of each process, " if self.gave[1] else ""
+        said = rarest(self.looked, self.least)
+        return [f"{first}{said}." if first else f"{said[0].upper()}{said[1:]}."]
+
+    def _calls_differ(self) -> list[str]:
+        """Say what calls differ by, if they do."""
+        mean, more = self.mean, self.mean / self.cycles - 1
+        told = ""
+        if self.waits:
+            told = (
+                f"The kernel gave the processor up {self.gave[0]:,} times in {self.gave[1]:,} calls (it sleeps, or "
+                "waits for a file, a lock or another process): cycles do not measure that."
+            )
+        elif self.changed != 1:
+            told = (
+                f"Later calls take {self.changed * self.cycles:,.0f} cycles, {self.changed:.2g} times as long as the "
+                "first ones, which are quoted: a table that fills, memory that grows, or what predictors and caches "
+                "learn."
+            )
+        elif self.average is not None and self.differs:
+            low, high = self.average[1:]
+            why = "some take longer, or caches and memory do"
+            if more < 0:
+                why = (
+                    "without readings of the clock between them, or later, they take less (predictors and caches learn)"
+                )
+            told = (
+                f"Calls take {mean:,.0f} cycles on average ({low:,.0f} to {high:,.0f} with 95 % probability; what else "
+                f"runs here apart), {abs(more):.1%} {'longer' if more > 0 else 'less'} than the fastest tenth of the "
+                f"samples, which is quoted: {why}."
+            )
+        elif self.looked is None and self.quiet is not False and more > _DIFFER:
+            told = (
+                f"Samples take {mean:,.0f} cycles on average, {more:.0%} longer than the fastest tenth, which is "
+                "quoted: calls differ, or caches and memory do."
+            )
+        return [told] if told else []
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the distribution of the samples with the quoted quantile; return the axes."""
@@ -226,7 +324,10 @@ class TrueCycles(Summarised):
         return self.cycles / iterations
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row: kernel, cycles and their interval, spread, what counts, calls, ticks per cycle, apart, alone."""
+        """One row: kernel, cycles and their interval, spread, what counts, calls, ticks per cycle, apart, alone, mean.
+
+        And whether the mean differs, how calls changed, how many were looked at, how often the processor was given up.
+        """
         pd = of_extra("pandas")
 
         low, high = self.interval
@@ -245,6 +346,11 @@ class TrueCycles(Summarised):
                 "ticks_per_cycle": [self.ticks_per_cycle],
                 "apart": [self.apart],
                 "alone": [self.alone],
+                "mean": [self.mean],
+                "differs": [self.differs],
+                "changed": [self.changed],
+                "looked": [self.looked],
+                "gave": [self.gave[0]],
             }
         )
 
@@ -262,7 +368,9 @@ class TrueCycles(Summarised):
         path = existing(path)
         with reading(path, "a file of TrueCycles.save"), np.load(path, allow_pickle=False) as data:
             arrays = {name: data[name] for name in _ARRAYS if name in data}
-            return answering(cls(**arrays, **json.loads(str(data["described"]))))
+            told = json.loads(str(data["described"]))
+            told |= {name: tuple(told[name]) for name in ("average", "gave") if told.get(name) is not None}
+            return answering(cls(**arrays, **told))
 
 
 def true_cycles(
@@ -358,13 +466,38 @@ def true_cycles(
         found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
     link, calls = link_cycles(found["pairs"]), int(found["calls"])
     fence = fence_cycles(found, link)
-    judged = judge(found["ticks"], link, tolerance)
-    result = _result(kernel.name, judged, found["process"], calls, quantile, link, fence if apart else None)
-    alone = judge(found["alone"], link, tolerance, judged.width)
+    judged = judge(found["ticks"][:, :_SAMPLE], link, tolerance)
+    result = _result(kernel.name, judged, found["ticks_process"], calls, quantile, link, fence if apart else None)
+    result = _with_later(result, found, judged, fence if apart else 0.0)
+    alone = judge(found["alone"][:, :_SAMPLE], link, tolerance, judged.width)
     counts = alone.quiet if result.quiet else alone.quiet | alone.busy
     if not counts.any():
         return result
     return replace(result, alone=max(float(np.quantile(alone.cycles[counts], quantile)) / calls - fence, 1.0))
+
+
+def _with_later(result: TrueCycles, found: dict[str, NDArray[Any]], judged: Judged, fence: float) -> TrueCycles:
+    """Add what calls say that come behind the samples, or, where a sample is one call, are samples."""
+    windows, first = [], []
+    numbers = np.unique(np.asarray(result.process))
+    for number in numbers:
+        mine = found["ticks_process"] == number
+        later = Windows(*(found[name][found[f"{name}_process"] == number] for name in ("blocks", "windows")))
+        windows.append(Windows.of_samples(found["ticks"][mine]).before(later) if result.calls == 1 else later)
+        samples = result.samples[result.process == number]
+        first.append(samples[: -(-len(samples) // 3)])
+    later_ones = later_calls(windows, first, result.by_process.tolist(), result.link, result.calls, fence)
+    average = result.cycles * np.array([later_ones.mean, later_ones.low, later_ones.high])
+    made = result.calls * (len(judged.cycles) + len(found["windows"]))
+    return replace(
+        result,
+        looked=later_ones.calls,
+        average=tuple(average.tolist()) if later_ones.calls and np.isfinite(average).all() else None,
+        differs=later_ones.differs,
+        changed=later_ones.changed,
+        least=later_ones.least,
+        gave=(int(found["gave"]) + int(found["blocks"][:, 9].sum()), made),
+    )
 
 
 def _result(
@@ -435,42 +568,82 @@ def _measure(argument: str) -> None:
     """Be the measuring process: start one process after another that loads the kernel and samples it."""
     spec = json.loads(argument)
     timer, pairs, link = started(spec)
-    ticks, process = [np.zeros((0, 7), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    alone, fenced = ticks.copy(), fenced_calls(timer)
-    calls = spec["calls"] or 1
+    fenced = fenced_calls(timer)
+    parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in _COLUMNS}
+    calls, gave, number = spec["calls"] or 1, 0, -1
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
+        found = in_own_place(
+            timer, number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy"
+        )
+        # The first process says how many calls are timed as one.
+        spec["calls"] = calls = int(found[0])
+        gave += int(found[1])
+        begin = 2 + len(_COLUMNS)
+        for (name, columns), rows in zip(_COLUMNS.items(), found[2:begin].tolist(), strict=True):
+            parts[name].append(found[begin : begin + rows * columns].reshape(rows, columns))
+            begin += rows * columns
+    arrays: dict[str, Any] = {
+        name: np.concatenate([np.zeros((0, columns), dtype=np.int64), *parts[name]])
+        for name, columns in _COLUMNS.items()
+    }
+    arrays |= {
+        f"{name}_process": np.repeat(np.arange(number + 1), [len(one) for one in parts[name]]) for name in _COLUMNS
+    }
+    np.savez(spec["output"], pairs=pairs, calls=calls, gave=gave, **arrays, **fenced)
 
-        def work(number: int = number) -> NDArray[np.int64]:
-            callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"], [number])
-            found, calls = _sample(partial(_times, timer, callee, spec["apart"]), link, spec)
-            apart = _times(timer, callee, True, ALONE, calls) if calls > 1 and not spec["apart"] else found[:0]
-            return np.concatenate([[[calls, len(apart), 0, 0, 0, 0, 0]], apart, found])
 
-        found = in_own_place(timer, number, work, f"{spec['output']}.{number}.npy")
-        spec["calls"] = calls = int(found[0, 0])  # the first process says how many calls are timed as one
-        apart = 1 + int(found[0, 1])
-        alone.append(found[1:apart])
-        ticks.append(found[apart:])
-        process.append(np.full(len(found) - apart, number))
-    np.savez(
-        spec["output"], pairs=pairs, ticks=np.concatenate(ticks), process=np.concatenate(process), calls=calls,
-        alone=np.concatenate(alone), **fenced,
-    )  # fmt: skip
+def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the calls timed as one, how often the kernel gave way, the lengths of `_COLUMNS`, and these in a row."""
+    callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"], [number])
+    gave: list[int] = []
+    began = time.monotonic()
+    ticks, calls = _sample(partial(_times, timer, callee, spec["apart"], gave), link, spec)
+    took = time.monotonic() - began
+    later = _going_on(timer, callee, spec["apart"], calls, took)
+    # At last, as these calls begin with a setup of their own.
+    alone = _times(timer, callee, True, gave, ALONE, calls) if calls > 1 and not spec["apart"] else ticks[:0]
+    each = (ticks, alone, *later)
+    return np.concatenate([[calls, sum(gave)], [len(one) for one in each], *(one.ravel() for one in each)])
 
 
-def _times(timer: ctypes.CDLL, callee: Callee, apart: bool, repetitions: int, calls: int) -> NDArray[np.int64]:
-    ticks = np.zeros((repetitions, 7), dtype=np.int64)
-    timer.perfkit_time(
+def _times(
+    timer: ctypes.CDLL, callee: Callee, apart: bool, gave: list[int], repetitions: int, calls: int
+) -> NDArray[np.int64]:
+    """Return samples, and add to `gave` how often the kernel gave the processor up."""
+    ticks = np.zeros((repetitions, _COLUMNS["ticks"]), dtype=np.int64)
+    gave.append(
+        timer.perfkit_time(
+            callee.function,
+            callee.integers,
+            callee.floats,
+            ctypes.c_long(calls),
+            ctypes.c_long(repetitions),
+            pointer(ticks),
+            callee.setup,
+            ctypes.c_long(apart),
+        )
+    )
+    return ticks
+
+
+def _going_on(
+    timer: ctypes.CDLL, callee: Callee, apart: bool, calls: int, took: float
+) -> tuple[NDArray[np.int64], ...]:
+    """Call the kernel for some time more, depending on how long its samples `took`; return the parts of `Windows`."""
+    names = ("blocks", "windows")
+    arrays = [np.zeros((rows, _COLUMNS[name]), dtype=np.int64) for rows, name in zip(_ROOM, names, strict=True)]
+    room = np.array(_ROOM, dtype=np.int64)
+    timer.perfkit_look(
         callee.function,
         callee.integers,
         callee.floats,
         ctypes.c_long(calls),
-        ctypes.c_long(repetitions),
-        pointer(ticks),
-        callee.setup,
         ctypes.c_long(apart),
+        ctypes.c_double(min(max(_LATER, _LATER_SHARE * took), _LATEST)),
+        pointer(room),
+        *(pointer(one) for one in arrays),
     )
-    return ticks
+    return tuple(one[:rows] for one, rows in zip(arrays, room.tolist(), strict=True))
 
 
 def _sample(
@@ -480,11 +653,11 @@ def _sample(
     until = time.monotonic() + spec["patience"] / spec["processes"]
     calls = spec["calls"]
     if calls is None:
-        calls = enough_calls(lambda n: float(np.median(rough_cycles(samples(_TRIAL, n), link))) / n)
+        calls = enough_calls(lambda n: float(np.median(rough_cycles(samples(_TRIAL, n)[:, :_SAMPLE], link))) / n)
     wanted = -(-spec["repetitions"] // spec["processes"])
     ticks = samples(wanted, calls)
     while time.monotonic() < until:
-        if np.count_nonzero(judge(ticks, link, spec["tolerance"]).quiet) >= wanted // 2:
+        if np.count_nonzero(judge(ticks[:, :_SAMPLE], link, spec["tolerance"]).quiet) >= wanted // 2:
             break
         time.sleep(_PAUSE)
         ticks = np.concatenate([ticks, samples(wanted, calls)])
