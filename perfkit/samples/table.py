@@ -337,12 +337,12 @@ class Samples(Summarised):
         return f" (samples of {listed(dict.fromkeys(own))} included)" if own else ""
 
     @overload
-    def plot(self, *, ax: "Axes | None" = ...) -> "Axes": ...
+    def plot(self, ax: "Axes | None" = ...) -> "Axes": ...
 
     @overload
-    def plot(self, events: Sequence[str], ax: None = ...) -> "Figure": ...
+    def plot(self, ax: None = ..., *, events: Sequence[str]) -> "Figure": ...
 
-    def plot(self, events: Sequence[str] = (), ax: "Axes | None" = None) -> "Axes | Figure":
+    def plot(self, ax: "Axes | None" = None, *, events: Sequence[str] = ()) -> "Axes | Figure":
         """Draw the throughput over time and return the axes; with events, a panel each, and return the figure.
 
         Raises

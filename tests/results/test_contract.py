@@ -2,9 +2,13 @@
 
 import importlib
 import inspect
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 from dataclasses import is_dataclass
+from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -16,10 +20,11 @@ from matplotlib.figure import Figure
 
 import perfkit
 from perfkit.base.results import KINDS, UNKNOWN, Result, Summarised
-from perfkit.errors import FormatError
+from perfkit.errors import FormatError, WrongTypeError
 from tests.results.examples import EXAMPLES
 
 mpl.use("Agg")
+ROOT = Path(__file__).resolve().parents[2]
 
 # What has a table, or is returned by a public function, and is no result.
 NO_RESULTS = {
@@ -146,9 +151,39 @@ def test_it_is_drawn_into_the_axes_that_are_given(result):
         )
         return
     assert drawn.figure in map(plt.figure, plt.get_fignums()), "a notebook would show <Axes> and no picture"
-    _, ax = plt.subplots()
-    assert result.plot(ax=ax) is ax
-    assert ax.has_data()
+    for given in ("by its name", "first"):
+        _, ax = plt.subplots()
+        assert (result.plot(ax) if given == "first" else result.plot(ax=ax)) is ax
+        assert ax.has_data()
+
+
+@pytest.mark.parametrize("wrong", [5, "cycles", ["cycles"], pd.DataFrame({"a": [1]})], ids=lambda w: type(w).__name__)
+def test_what_is_no_axes_is_no_place_to_draw_in(result, wrong):
+    with pytest.raises(
+        WrongTypeError, match=rf"takes matplotlib's axes first .*found {type(wrong).__name__}.*new figure"
+    ):
+        result.plot(wrong)
+
+
+def test_a_strict_type_checker_takes_each_for_a_result(tmp_path):
+    """A consumer's function that returns a `Result`, of every class in turn, under ``mypy --strict``."""
+    lines = ["from perfkit.base.results import Result"]
+    for cls in sorted(EXAMPLES, key=lambda cls: cls.__name__):
+        lines += [f"from {cls.__module__} import {cls.__name__}", f"def f_{cls.__name__}(x: {cls.__name__}) -> Result:"]
+        lines += ["    return x"]
+    consumer = tmp_path / "consumer.py"
+    consumer.write_text("\n".join(lines) + "\n")
+    settings = ["--strict", "--config-file=", "--follow-imports=silent", "--ignore-missing-imports"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *settings, f"--cache-dir={ROOT / '.mypy_cache' / 'results'}", str(consumer)],
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout == "Success: no issues found in 1 source file\n", done.stdout + done.stderr
 
 
 def test_its_summary_is_a_few_lines_of_text(result):
