@@ -342,14 +342,14 @@ def kind_of(table: Any) -> str:
 
 
 def joint_kind(kinds: Iterable[str]) -> str:
-    """Return the one kind that data are of, or ``mixed (...)`` naming them.
+    """Return the one kind that data are of, or ``mixed (...)`` naming them; of no data, unknown.
 
     Examples
     --------
-    >>> joint_kind(["simulated", "measured", "simulated"]), joint_kind(["published"])
-    ('mixed (measured, simulated)', 'published')
+    >>> joint_kind(["simulated", "measured", "simulated"]), joint_kind(["published"]), joint_kind([])
+    ('mixed (measured, simulated)', 'published', 'unknown')
     """
-    found = sorted(set(kinds))
+    found = sorted(set(kinds)) or [UNKNOWN]
     return found[0] if len(found) == 1 else f"mixed ({', '.join(found)})"
 
 

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 import perfkit
 from perfkit.base.results import KINDS, UNKNOWN, Result, Summarised
-from perfkit.errors import FormatError, WrongTypeError
+from perfkit.errors import DataError, FormatError, WrongTypeError
 from tests.results.examples import EXAMPLES
 
 mpl.use("Agg")
@@ -221,6 +221,37 @@ def test_it_is_the_same_when_loaded_again(result, tmp_path):
     assert again.kind == result.kind
     assert isinstance(again == result, bool), "tables make no truth value: results that hold some are themselves alone"
     assert list(tmp_path.iterdir()) == [path], "nothing else is left behind"
+
+
+EMPTY = {
+    "no events": lambda: EXAMPLES[perfkit.Samples]().select(events=[]),
+    "no runs": lambda: EXAMPLES[perfkit.Samples]().select(runs=[]),
+    "no rows": lambda: perfkit.Samples.from_frame(pd.DataFrame({"event": [], "time": [], "work": [], "count": []})),
+    "no row of a study": lambda: EXAMPLES[perfkit.StudyRuns]().where("tsc < 0"),
+    "no rooflines": lambda: perfkit.Spire().fit(uncounted()),
+    "no classes": lambda: perfkit.Bottlenecks.load("skylake_x").explain(EMPTY["no rows"]()),
+    "no method": lambda: perfkit.explore(EMPTY["no rows"]()),
+    "no time": lambda: perfkit.diff_counts(uncounted(), uncounted()),
+}
+
+
+def uncounted():
+    """Samples of one interval in which nothing happened."""
+    return perfkit.Samples.from_frame(pd.DataFrame({"event": ["x"], "time": [0.0], "work": [0.0], "count": [0.0]}))
+
+
+@pytest.mark.parametrize("empty", EMPTY)
+def test_one_that_holds_nothing_is_the_same_when_loaded_again(empty, tmp_path):
+    result = EMPTY[empty]()
+    assert "()" not in f"{result.kind} {result.summary()}"
+    again = type(result).load(result.save(tmp_path / "empty.parquet"))
+    pd.testing.assert_frame_equal(again.to_frame(), result.to_frame())
+    assert (again.summary(), again.kind) == (result.summary(), result.kind)
+
+
+def test_dumps_without_samples_cannot_be_compared():
+    with pytest.raises(DataError, match="A holds no samples"):
+        perfkit.diff_counts(EMPTY["no rows"](), EMPTY["no rows"]())
 
 
 def test_what_is_not_there_cannot_be_loaded(result, tmp_path):
