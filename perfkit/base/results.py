@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
 from perfkit.base.files import arrow_table, existing, reading, replaced
-from perfkit.errors import FormatError, SettingError, UnavailableError, did_you_mean, of_extra
+from perfkit.errors import FormatError, SettingError, UnavailableError, did_you_mean, expect, listed, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -341,14 +342,14 @@ def kind_of(table: Any) -> str:
 
 
 def joint_kind(kinds: Iterable[str]) -> str:
-    """Return the one kind that data are of, or ``mixed (...)`` naming them.
+    """Return the one kind that data are of, or ``mixed (...)`` naming them; of no data, unknown.
 
     Examples
     --------
-    >>> joint_kind(["simulated", "measured", "simulated"]), joint_kind(["published"])
-    ('mixed (measured, simulated)', 'published')
+    >>> joint_kind(["simulated", "measured", "simulated"]), joint_kind(["published"]), joint_kind([])
+    ('mixed (measured, simulated)', 'published', 'unknown')
     """
-    found = sorted(set(kinds))
+    found = sorted(set(kinds)) or [UNKNOWN]
     return found[0] if len(found) == 1 else f"mixed ({', '.join(found)})"
 
 
@@ -370,6 +371,14 @@ def markdown_table(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
+def _check_axes(cls: type, ax: object) -> None:
+    """Refuse what is no axes where axes are meant: a number of bars, say, or a table, given without its name."""
+    others = list(signature(cls.plot).parameters)[2:] if hasattr(cls, "plot") else []
+    named = listed([f"{name}=" for name in others if name != "how"], last="or")
+    how = "leave it out for a new figure" + (f", or name what you give: {named}" if named else "")
+    expect(ax is None or hasattr(ax, "get_figure"), ax, f"{cls.__name__}.plot", "matplotlib's axes first (ax)", how)
+
+
 def draw(picture: str, result: Any, /, **options: Any) -> "Axes":
     """Draw a result as `drawn` does, where what is drawn are one pair of axes."""
     axes: Axes = drawn(picture, result, **options)
@@ -388,6 +397,7 @@ def drawn(picture: str, result: Any, /, **options: Any) -> Any:
     options
         Passed on; ``ax`` among them.
     """
+    _check_axes(type(result), options.get("ax"))
     module, _, name = picture.partition(":")
     made = getattr(import_module(f"perfkit.plots.{module}"), name)(result, **options)
     figure = getattr(made, "figure", made)

@@ -247,6 +247,9 @@ class NoiseResult(Tabled):
     @overload
     def plot(self, ax: None = ..., kinds: None = ...) -> "Figure": ...
 
+    @overload
+    def plot(self, ax: "Axes | None" = ..., kinds: "list[str] | None" = ...) -> "Axes | Figure": ...
+
     def plot(self, ax: "Axes | None" = None, kinds: "list[str] | None" = None) -> "Axes | Figure":
         """Draw a strip for each kind; into `ax`, or where `kinds` chooses some, all in one picture.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pandas as pd
 
 from perfkit.base.results import Tabled, draw, joint_kind, labelled, markdown_table
-from perfkit.errors import PerfkitError, SettingError, listed
+from perfkit.errors import DataError, PerfkitError, SettingError, listed
 from perfkit.exploration.exploration import per_work
 from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
 from perfkit.readers.open_samples import open_samples
@@ -157,7 +157,7 @@ def diff_counts(
     SettingError
         The two measure time or work by different events.
     DataError
-        Neither samples in memory nor a path: a fleet, for example.
+        Neither samples in memory nor a path: a fleet, for example; or no samples.
 
     Examples
     --------
@@ -170,6 +170,9 @@ def diff_counts(
     given = [
         Path(each).name if not isinstance(each, Samples) else name for each, name in zip((a, b), "AB", strict=True)
     ]
+    for name, side in zip(names or given, sides, strict=True):
+        if not len(side.table):
+            raise DataError(f"{name} holds no samples: there is nothing to compare")
     first, second = sides[0], _like(sides[0], sides[1])
     totals = [per_work(side, pd.Series("all", index=side.table.index)).iloc[0] for side in (first, second)]
     rates = (

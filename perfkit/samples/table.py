@@ -337,12 +337,12 @@ class Samples(Summarised):
         return f" (samples of {listed(dict.fromkeys(own))} included)" if own else ""
 
     @overload
-    def plot(self, *, ax: "Axes | None" = ...) -> "Axes": ...
+    def plot(self, ax: "Axes | None" = ...) -> "Axes": ...
 
     @overload
-    def plot(self, events: Sequence[str], ax: None = ...) -> "Figure": ...
+    def plot(self, ax: None = ..., *, events: Sequence[str]) -> "Figure": ...
 
-    def plot(self, events: Sequence[str] = (), ax: "Axes | None" = None) -> "Axes | Figure":
+    def plot(self, ax: "Axes | None" = None, *, events: Sequence[str] = ()) -> "Axes | Figure":
         """Draw the throughput over time and return the axes; with events, a panel each, and return the figure.
 
         Raises
@@ -622,13 +622,19 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
         _check_head(head, columns, name)
         return {
             "table": _table_of(file, columns),
-            "runs": pd.DataFrame(head["runs"]).astype(dict.fromkeys(("run", *RUN_COLUMNS), "str")).set_index("run"),
+            "runs": _runs_of(head["runs"]).set_index("run"),
             "time_event": head["time_event"],
             "work_event": head["work_event"],
             "problems": _rows_of(head["problems"], no_problems()),
             "notes": tuple(head["notes"]),
             "accounting": _rows_of(head.get("accounting") or [], no_accounting()),
         }
+
+
+def _runs_of(records: list[Any]) -> pd.DataFrame:
+    """Return the runs that a file describes, of which there may be none, one row each."""
+    text = ("run", *RUN_COLUMNS)
+    return pd.DataFrame(records, columns=None if records else list(text)).astype(dict.fromkeys(text, "str"))
 
 
 def _check_head(head: Mapping[str, Any], columns: Sequence[str], name: str) -> None:
@@ -706,7 +712,8 @@ def _column_of(file: "pq.ParquetFile", name: str) -> Any:
     coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     coded = coded.chunk(0) if coded.num_chunks == 1 else coded.unify_dictionaries().combine_chunks()
     coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
-    return pd.Categorical.from_codes(coded.indices.to_numpy(), categories=coded.dictionary.to_pylist())
+    categories = pd.Index(coded.dictionary.to_pylist(), dtype="str")  # also where there are none
+    return pd.Categorical.from_codes(coded.indices.to_numpy(), categories=categories)
 
 
 def complete_table(df: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:

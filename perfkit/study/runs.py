@@ -289,7 +289,12 @@ class StudyRuns(Summarised):
         return ", ".join(f"{name} {row[name]}" for name in self.dimensions)
 
     def plot(
-        self, x: str | None = None, y: str | None = None, by: Sequence[str] | None = None, ax: "Axes | None" = None
+        self,
+        ax: "Axes | None" = None,
+        *,
+        x: str | None = None,
+        y: str | None = None,
+        by: Sequence[str] | None = None,
     ) -> "Axes":
         """Draw the median of ``y`` over the dimension ``x``, a line for each combination of ``by``; return the axes.
 

@@ -48,8 +48,8 @@ PLOTTED = sorted((cls for cls in EXAMPLES if hasattr(cls, "plot")), key=lambda c
 @pytest.mark.parametrize("cls", PLOTTED, ids=lambda cls: cls.__name__)
 def test_each_axis_of_a_result_has_a_unit(cls: type):
     result: Any = EXAMPLES[cls]()
-    arguments = {"SpireModel": ["l1-misses"]}.get(cls.__name__, [])
-    assert list(faults(figure_of(result.plot(*arguments)))) == []
+    arguments = {"SpireModel": {"event": "l1-misses"}}.get(cls.__name__, {})
+    assert list(faults(figure_of(result.plot(**arguments)))) == []
 
 
 def example(name: str) -> Any:

@@ -106,7 +106,7 @@ def test_the_boundaries_of_categories_are_in_the_legend():
     runs = pk.datasets.load("studies/fma")
     from matplotlib.figure import Figure
 
-    ax = pk.FixedBins("FMAS_PER_CYCLE", (0.9, 1.8)).fit(runs).plot(runs, ax=Figure().subplots())
+    ax = pk.FixedBins("FMAS_PER_CYCLE", (0.9, 1.8)).fit(runs).plot(Figure().subplots(), table=runs)
     lines = {line.get_label(): line.get_linestyle() for line in ax.get_legend().get_lines()}
     assert lines["boundaries"] == "-"
 

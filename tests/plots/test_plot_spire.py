@@ -34,7 +34,7 @@ def model(train):
 
 @pytest.mark.parametrize("scale", ["log", "linear"])
 def test_a_roofline_with_its_samples(model, train, analysed, scale):
-    ax = model.plot(EVENT, train, analysed, scale=scale)
+    ax = model.plot(event=EVENT, training=train, analysed=analysed, scale=scale)
     ax.figure.canvas.draw()
     assert ax.get_title().endswith("[generated data]")
     assert EVENT in ax.get_xlabel()
@@ -50,11 +50,11 @@ def test_a_roofline_with_its_samples(model, train, analysed, scale):
 
 def test_a_roofline_without_samples_or_right_part():
     frame = pd.DataFrame({"event": ["a"] * 2, "time": [1, 1], "work": [1, 2], "count": [1, 0]})
-    ax = pk.Spire().fit(pk.Samples.from_frame(frame)).plot("a")
+    ax = pk.Spire().fit(pk.Samples.from_frame(frame)).plot(event="a")
     ax.figure.canvas.draw()
     assert ax.get_title() == "a"
     with pytest.raises(SettingError, match="log or linear"):
-        pk.Spire().fit(pk.Samples.from_frame(frame)).plot("a", scale="cubic")
+        pk.Spire().fit(pk.Samples.from_frame(frame)).plot(event="a", scale="cubic")
 
 
 def test_a_ranking(model, analysed):

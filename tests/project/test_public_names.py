@@ -128,7 +128,7 @@ ASKED = {
     'pk.Block("4883c008", syntax="intel").code': "bytes",
     "pk.trace_dag(trace)": "perfkit.dag.graph.Dag",
     "samples.plot()": "matplotlib.axes._axes.Axes",
-    'samples.plot(["cycles"])': "matplotlib.figure.Figure",
+    'samples.plot(events=["cycles"])': "matplotlib.figure.Figure",
     "pk.Spire().fit(samples).rank(samples).plot()": "matplotlib.axes._axes.Axes",
     "pk.Spire().fit(samples).rooflines['a'].bound(1.0)": "numpy.float64",
 }

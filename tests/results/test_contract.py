@@ -2,9 +2,13 @@
 
 import importlib
 import inspect
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 from dataclasses import is_dataclass
+from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -16,10 +20,11 @@ from matplotlib.figure import Figure
 
 import perfkit
 from perfkit.base.results import KINDS, UNKNOWN, Result, Summarised
-from perfkit.errors import FormatError
+from perfkit.errors import DataError, FormatError, WrongTypeError
 from tests.results.examples import EXAMPLES
 
 mpl.use("Agg")
+ROOT = Path(__file__).resolve().parents[2]
 
 # What has a table, or is returned by a public function, and is no result.
 NO_RESULTS = {
@@ -146,9 +151,39 @@ def test_it_is_drawn_into_the_axes_that_are_given(result):
         )
         return
     assert drawn.figure in map(plt.figure, plt.get_fignums()), "a notebook would show <Axes> and no picture"
-    _, ax = plt.subplots()
-    assert result.plot(ax=ax) is ax
-    assert ax.has_data()
+    for given in ("by its name", "first"):
+        _, ax = plt.subplots()
+        assert (result.plot(ax) if given == "first" else result.plot(ax=ax)) is ax
+        assert ax.has_data()
+
+
+@pytest.mark.parametrize("wrong", [5, "cycles", ["cycles"], pd.DataFrame({"a": [1]})], ids=lambda w: type(w).__name__)
+def test_what_is_no_axes_is_no_place_to_draw_in(result, wrong):
+    with pytest.raises(
+        WrongTypeError, match=rf"takes matplotlib's axes first .*found {type(wrong).__name__}.*new figure"
+    ):
+        result.plot(wrong)
+
+
+def test_a_strict_type_checker_takes_each_for_a_result(tmp_path):
+    """A consumer's function that returns a `Result`, of every class in turn, under ``mypy --strict``."""
+    lines = ["from perfkit.base.results import Result"]
+    for cls in sorted(EXAMPLES, key=lambda cls: cls.__name__):
+        lines += [f"from {cls.__module__} import {cls.__name__}", f"def f_{cls.__name__}(x: {cls.__name__}) -> Result:"]
+        lines += ["    return x"]
+    consumer = tmp_path / "consumer.py"
+    consumer.write_text("\n".join(lines) + "\n")
+    settings = ["--strict", "--config-file=", "--follow-imports=silent", "--ignore-missing-imports"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *settings, f"--cache-dir={ROOT / '.mypy_cache' / 'results'}", str(consumer)],
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout == "Success: no issues found in 1 source file\n", done.stdout + done.stderr
 
 
 def test_its_summary_is_a_few_lines_of_text(result):
@@ -186,6 +221,37 @@ def test_it_is_the_same_when_loaded_again(result, tmp_path):
     assert again.kind == result.kind
     assert isinstance(again == result, bool), "tables make no truth value: results that hold some are themselves alone"
     assert list(tmp_path.iterdir()) == [path], "nothing else is left behind"
+
+
+EMPTY = {
+    "no events": lambda: EXAMPLES[perfkit.Samples]().select(events=[]),
+    "no runs": lambda: EXAMPLES[perfkit.Samples]().select(runs=[]),
+    "no rows": lambda: perfkit.Samples.from_frame(pd.DataFrame({"event": [], "time": [], "work": [], "count": []})),
+    "no row of a study": lambda: EXAMPLES[perfkit.StudyRuns]().where("tsc < 0"),
+    "no rooflines": lambda: perfkit.Spire().fit(uncounted()),
+    "no classes": lambda: perfkit.Bottlenecks.load("skylake_x").explain(EMPTY["no rows"]()),
+    "no method": lambda: perfkit.explore(EMPTY["no rows"]()),
+    "no time": lambda: perfkit.diff_counts(uncounted(), uncounted()),
+}
+
+
+def uncounted():
+    """Samples of one interval in which nothing happened."""
+    return perfkit.Samples.from_frame(pd.DataFrame({"event": ["x"], "time": [0.0], "work": [0.0], "count": [0.0]}))
+
+
+@pytest.mark.parametrize("empty", EMPTY)
+def test_one_that_holds_nothing_is_the_same_when_loaded_again(empty, tmp_path):
+    result = EMPTY[empty]()
+    assert "()" not in f"{result.kind} {result.summary()}"
+    again = type(result).load(result.save(tmp_path / "empty.parquet"))
+    pd.testing.assert_frame_equal(again.to_frame(), result.to_frame())
+    assert (again.summary(), again.kind) == (result.summary(), result.kind)
+
+
+def test_dumps_without_samples_cannot_be_compared():
+    with pytest.raises(DataError, match="A holds no samples"):
+        perfkit.diff_counts(EMPTY["no rows"](), EMPTY["no rows"]())
 
 
 def test_what_is_not_there_cannot_be_loaded(result, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import PerfkitError, WrongTypeError
+from tests.results.examples import EXAMPLES
 
 WRONG = {"int": 3, "str": "no such thing", "None": None, "DataFrame": pd.DataFrame({"a": [1.0, 2.0]})}
 # Results, which functions and methods make: nobody gives their fields by hand; and the base of all errors.
@@ -62,6 +63,15 @@ METHODS = [
 ]
 
 
+RESULTS = {cls.__name__: make for cls, make in EXAMPLES.items()}
+OF_RESULTS = [
+    (cls.__name__, part)
+    for cls in sorted(EXAMPLES, key=lambda cls: cls.__name__)
+    for part, raw in inspect.getmembers_static(cls)
+    if inspect.isfunction(raw) and not part.startswith("_") and own(raw) and len(inspect.signature(raw).parameters) > 1
+]
+
+
 def called(function, given):
     """Call a function with a value for each argument that it needs, at least one; return what it raises, or None."""
     parameters = inspect.signature(function).parameters.values()
@@ -95,6 +105,16 @@ def test_a_wrong_first_argument_of_a_function_gets_no_error_from_deep_inside(nam
 def test_a_wrong_first_argument_of_a_method_gets_no_error_from_deep_inside(name, part, kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check(f"{name}.{part}", called(getattr(SETTINGS[name](), part), WRONG[kind]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", WRONG)
+@pytest.mark.parametrize(("name", "part"), OF_RESULTS)
+def test_a_wrong_first_argument_of_a_results_method_gets_no_error_from_deep_inside(
+    name, part, kind, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    check(f"{name}.{part}", called(getattr(RESULTS[name](), part), WRONG[kind]))
 
 
 @pytest.mark.parametrize(

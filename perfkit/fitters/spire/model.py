@@ -350,11 +350,11 @@ class SpireModel(Summarised):
 
     def plot(
         self,
+        ax: "Axes | None" = None,
+        *,
         event: str | None = None,
         training: Samples | None = None,
         analysed: Samples | None = None,
-        *,
-        ax: "Axes | None" = None,
         **how: Any,
     ) -> "Axes":
         """Draw an event's roofline (by default the first one's) with samples; return the axes.

@@ -91,7 +91,7 @@ class Ranking(Tabled):
         honest = [c for c in ("percentile",) if c in self.table]
         return self.table[[*(_DETAILS if details else COLUMNS), *honest]].copy()
 
-    def plot(self, top: int = 10, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, ax: "Axes | None" = None, *, top: int = 10) -> "Axes":
         """Draw the lowest bounds as bars coloured by area; return the matplotlib axes."""
         return draw("spire:plot_ranking", self, top=top, ax=ax)
 

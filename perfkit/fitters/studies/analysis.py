@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import pandas as pd
 import pyarrow as pa
@@ -48,6 +48,9 @@ from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
 from perfkit.study.expressions import Expression
 from perfkit.study.settings_file import explain, line_of_setting, placed, read_yaml
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class _Strict(BaseModel):
@@ -268,7 +271,7 @@ class AnalysisResult(Summarised):
         frame.attrs |= about.get("attributes", {})
         return cls(table=frame, rows_read=about["rows_read"], settings=settings, **parts)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the first of tree, regression, importance and categories that there is; `pictures` draws all.
 
         What was learnt of an only category is left to the last: it has nothing to show.

@@ -130,7 +130,7 @@ class Categories(Plain):
         found = f"{len(self)} categories of {self.target}" if len(self) > 1 else f"one category of {self.target}"
         return f"{found} ({self.method}){labelled(self.kind)}: around {listed(around, 5)}{missing}"
 
-    def plot(self, table: Any = None, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, ax: "Axes | None" = None, *, table: Any = None) -> "Axes":
         """Draw the distribution with boundaries and centroids (`perfkit.plots.studies.plot_distribution`)."""
         return draw("studies:plot_distribution", self, table=table, ax=ax)
 
