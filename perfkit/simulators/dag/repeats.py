@@ -60,7 +60,7 @@ from perfkit.simulators.dag.layout import (
     Stream,
     Tally,
 )
-from perfkit.simulators.dag.reuse import INDEX, INDEX_BITS, rarely
+from perfkit.simulators.dag.reuse import INDEX, INDEX_BITS, UNLIMITED, rarely
 
 Ints = npt.NDArray[np.int64]
 _U = np.uint64
@@ -68,16 +68,18 @@ _U = np.uint64
 # Scalars: the current state (-1: not known), the cycle of fetch and whether the engine's arrays hold that state, how
 # many cycles they hold and from which on, states, steps, words used, and what may still be spent on new states.
 STATE, NOW, REAL, ROWS, ROWS_FROM, STATES, STEPS, USED, CREDIT, SCALARS = range(10)
-# Columns of a step, by its place in the table: state and block, levels of the accesses, where what it depends on beside
-# these and what it does stand in `words`, next state, cycles that fetch goes on, how often it was taken, and where it
-# issues its stores.
-_WHO, _LEVELS, _MORE, _NEXT, _GOES_ON, _TAKEN, _STORES, _STEP_BITS = 0, 1, 2, 3, 4, 5, 6, 3
+# Columns of a step, by its place in the table: one more than its state and block, levels of its last accesses, how many
+# words it depends on beside these, where these and what it does stand in `words`, next state, cycles that fetch goes on,
+# how often it was taken, and where the cycles stand in which its stores issue (0: it has none).
+_WHO, _LEVELS, _BESIDE, _MORE, _NEXT, _GOES_ON, _TAKEN, _STORES, _STEP_BITS = 0, 1, 2, 3, 4, 5, 6, 7, 3
 _STEP_TABLE, _STATE_TABLE, _WORDS, _LOG, _LONGEST = 1 << 16, 1 << 15, 1 << 22, 1 << 12, 1 << 15
-_MOST_ACCESSES = 20  # three bits each tell what they hit
+# Three bits tell what an access hits, a word what so many of them hit; such a word, beside those that tell when values
+# are there that are loaded.
+_MOST_ACCESSES, _IN_A_WORD, _HITS = 80, 20, np.int64(1 << 62)
 NOWHERE = 4
 _TOO_LONG = -2  # a state that is not followed
 # A new state costs one; a block that the engine takes, or a step, earns a part. Who has nothing left lets it take many.
-_BEGIN, _BLOCK, _STEP, _PART, _PLAIN = 1024, 1, 8, 128, 4096
+_BEGIN, _BLOCK, _STEP, _PART, _PLAIN = 1024, 1, 32, 512, 4096
 _NEVER = -(1 << 60)
 
 
@@ -89,36 +91,32 @@ class Repeats(NamedTuple):
 
     scalars: Ints
     steps: Ints
+    places: Ints
     state_table: npt.NDArray[np.int32]
     states: Ints
     words: Ints
     log: Ints
     found: Ints
-    may: npt.NDArray[np.uint8]
+    may: npt.NDArray[np.bool_]
     first: Ints
     accesses: Ints
 
 
-def new_repeats(program: BlockProgram, ops: Ints, follows: bool) -> Repeats:
-    """Return nothing known of a program; `follows`: loads wait for stores."""
+def new_repeats(program: BlockProgram, ops: Ints) -> Repeats:
+    """Return nothing known of a program."""
     table = ops.reshape(-1, 1 << OP_BITS)
     code = table[:, CODE]
     is_access = (code == LOAD) | (code == STORE)
     first = np.concatenate(([0], np.cumsum(is_access)))[program.block_ops]
     accesses = table[is_access, SIZE] << 1 | (code[is_access] == STORE)
-    may = np.zeros(len(program.block_addresses), dtype=np.uint8)
-    for block, (begin, end) in enumerate(zip(first[:-1].tolist(), first[1:].tolist(), strict=True)):
-        stores = np.flatnonzero(accesses[begin:end] & 1)
-        late = follows and len(stores) and not (accesses[begin + stores[0] : end] & 1).all()
-        may[block] = end - begin <= _MOST_ACCESSES and end - begin == program.block_addresses[block] and not late
+    may = (np.diff(first) == program.block_addresses) & (program.block_addresses <= _MOST_ACCESSES)
     scalars = np.zeros(SCALARS, dtype=np.int64)
-    scalars[STATE], scalars[REAL], scalars[CREDIT] = -1, 1, _BEGIN * _PART
-    steps = np.zeros(_STEP_TABLE << _STEP_BITS, dtype=np.int64)
-    steps[_WHO :: 1 << _STEP_BITS] = -1
-    none = np.full(_STATE_TABLE, -1, dtype=np.int32)
-    states, words = np.zeros(_STATE_TABLE, dtype=np.int64), np.empty(_WORDS, dtype=np.int64)
-    log, found = np.zeros(_LOG, dtype=np.int64), np.empty(_LONGEST, dtype=np.int64)
-    return Repeats(scalars, steps, none, states, words, log, found, may, first, accesses)
+    scalars[STATE], scalars[REAL], scalars[CREDIT], scalars[USED] = -1, 1, _BEGIN * _PART, 1
+    # All but a little of this is never used by a small program, and so takes no memory.
+    steps, states = np.zeros(_STEP_TABLE << _STEP_BITS, dtype=np.int64), np.zeros(_STATE_TABLE, dtype=np.int64)
+    places, words, log, found = (np.empty(n, dtype=np.int64) for n in (_STEP_TABLE // 2, _WORDS, _LOG, _LONGEST))
+    table = np.zeros(_STATE_TABLE, dtype=np.int32)
+    return Repeats(scalars, steps, places, table, states, words, log, found, may, first, accesses)
 
 
 @inlined
@@ -251,8 +249,8 @@ def _numbered(repeats: Any, length: Any) -> Any:
     for k in range(length):
         mixed = _mixed(mixed, found[k])
     at = mixed & (_STATE_TABLE - 1)
-    while repeats.state_table[at] >= 0:
-        state = np.int64(repeats.state_table[at])
+    while repeats.state_table[at] > 0:
+        state = np.int64(repeats.state_table[at]) - 1
         begin, same = repeats.states[state], True
         for k in range(length):
             if words[begin + k] != found[k]:
@@ -264,7 +262,7 @@ def _numbered(repeats: Any, length: Any) -> Any:
     if s[STATES] >= _STATE_TABLE // 2 or s[USED] + length > words.shape[0]:
         return np.int64(-1)
     state = s[STATES]
-    repeats.state_table[at] = state
+    repeats.state_table[at] = state + 1
     repeats.states[state] = s[USED]
     for k in range(length):
         words[s[USED] + k] = found[k]
@@ -288,30 +286,42 @@ def _here(repeats: Any, saved: Any, rings: Any, units: Any, queues: Any, frames:
 def settle(repeats: Any, program: Any, ops: Any, saved: Any, tally: Any) -> None:
     """Count what the steps did since they were counted last, and forget states and steps."""
     s, steps, words = repeats.scalars, repeats.steps, repeats.words
-    for at in range(0, steps.shape[0], 1 << _STEP_BITS):
-        taken = steps[at + _TAKEN]
-        if steps[at + _WHO] >= 0 and taken > 0:
-            block, levels = steps[at + _WHO] & INDEX, steps[at + _LEVELS]
-            saved[INSTRUCTIONS] += taken * program.block_instructions[block]
-            saved[COVERED] += taken * program.block_covered[block]
-            more = steps[at + _MORE]
-            more += 1 + words[more]
-            for k in range(words[more]):
-                tally.histogram[words[more + 1 + 2 * k]] += taken * words[more + 2 + 2 * k]
-            left = program.block_addresses[block]
-            for op in range(program.block_ops[block], program.block_ops[block + 1]):
-                code, count = ops[(op << OP_BITS) + CODE], ops[(op << OP_BITS) + COUNT]
-                if code < 0 or code >= FORWARD:
-                    continue
-                if code > DIVIDE:
-                    left -= 1
-                    level, hit = ops[(op << OP_BITS) + LEVEL], levels >> 3 * left & 7
-                    count += FIRST_LEVEL + (hit if level < 0 and hit != NOWHERE else level)
-                tally.nodes[count] += taken
-        steps[at + _WHO], steps[at + _TAKEN] = -1, 0
-    for at in range(repeats.state_table.shape[0]):
-        repeats.state_table[at] = -1
-    s[STATES], s[STEPS], s[USED], s[STATE] = 0, 0, 0, -1
+    for number in range(s[STEPS]):
+        at = repeats.places[number]
+        block, taken, more = (steps[at + _WHO] - 1) & INDEX, steps[at + _TAKEN], steps[at + _MORE]
+        steps[at + _WHO] = 0
+        if taken == 0:
+            continue
+        saved[INSTRUCTIONS] += taken * program.block_instructions[block]
+        saved[COVERED] += taken * program.block_covered[block]
+        hits = more
+        more += steps[at + _BESIDE]
+        for k in range(words[more]):
+            tally.histogram[words[more + 1 + 2 * k]] += taken * words[more + 2 + 2 * k]
+        seen, levels, in_word = np.int64(0), np.int64(0), np.int64(0)
+        accesses = program.block_addresses[block]
+        for op in range(program.block_ops[block], program.block_ops[block + 1]):
+            code, count = ops[(op << OP_BITS) + CODE], ops[(op << OP_BITS) + COUNT]
+            if code < 0 or code >= FORWARD:
+                continue
+            if code > DIVIDE:
+                if seen % _IN_A_WORD == 0:
+                    in_word = min(accesses - seen, _IN_A_WORD)
+                    if seen + in_word == accesses:
+                        levels = steps[at + _LEVELS]
+                    else:
+                        while words[hits] & _HITS == 0:
+                            hits += 1
+                        levels = words[hits]
+                        hits += 1
+                in_word -= 1
+                seen += 1
+                level, hit = ops[(op << OP_BITS) + LEVEL], levels >> 3 * in_word & 7
+                count += FIRST_LEVEL + (hit if level < 0 and hit != NOWHERE else level)
+            tally.nodes[count] += taken
+    for at in range(repeats.state_table.shape[0] if s[STATES] > 0 else 0):
+        repeats.state_table[at] = 0
+    s[STATES], s[STEPS], s[USED], s[STATE] = 0, 0, 1, -1
 
 
 @helper
@@ -321,21 +331,19 @@ def _noted(
 ) -> None:  # fmt: skip
     """Note a step that the engine has taken; its state and cycle are those of `repeats.scalars`, it began at `begun`."""
     s, words, log, steps = repeats.scalars, repeats.words, repeats.log, repeats.steps
-    block = who & INDEX
+    block = (who - 1) & INDEX
     first, count = repeats.first[block], repeats.first[block + 1] - repeats.first[block]
     n = s[USED]
     if n + waits + 2 * log[0] + count + 8 > words.shape[0] or 2 * log[0] + 1 >= log.shape[0]:
         return
-    steps[place + _MORE] = n
-    words[n] = waits
-    n += 1
+    steps[place + _MORE], steps[place + _BESIDE] = n, waits
     for k in range(waits):
         words[n] = repeats.found[repeats.found.shape[0] - 1 - k]
         n += 1
     for k in range(2 * log[0] + 1):
         words[n] = log[k]
         n += 1
-    stored = np.int64(-1)
+    stored = np.int64(0)
     if memory.stored.shape[0] > 0:
         shift = core[LINE_SHIFT] - core[WORD_SHIFT]
         for k in range(count):
@@ -351,7 +359,7 @@ def _noted(
                             and word < before + (repeats.accesses[first + other] >> 1)
                         ):
                             return
-                if stored < 0:
+                if stored == 0:
                     stored = n
                 words[n] = memory.stored[word] - begun
                 n += 1
@@ -359,6 +367,7 @@ def _noted(
     steps[place + _STORES] = stored
     steps[place + _LEVELS], steps[place + _NEXT], steps[place + _GOES_ON] = levels, s[STATE], s[NOW] - begun
     steps[place + _TAKEN], steps[place + _WHO] = 0, who
+    repeats.places[s[STEPS]] = place
     s[STEPS] += 1
 
 
@@ -396,44 +405,50 @@ def run_repeats(
         place, levels, waits = np.int64(-1), np.int64(0), np.int64(0)
         if not rarely(state < 0) and repeats.may[_U(block)]:
             first = repeats.first[_U(block)]
-            who = (state << INDEX_BITS) | block
-            mixed = who
+            who = ((state << INDEX_BITS) | block) + 1
+            mixed, alone, known, begin, end = who, True, False, UNLIMITED, np.int64(0)
             for k in range(after - at - 1):
+                if rarely(k % _IN_A_WORD == 0) and k > 0:
+                    repeats.found[_U(room - waits)] = levels | _HITS
+                    mixed, levels = _mixed(mixed, levels), np.int64(0)
+                    waits += 1
                 x = where[_U(at + 1 + k)]
                 levels = levels << 3 | (np.int64(NOWHERE) if rarely(x < 0) else x >> INDEX_BITS)
-                if follows and x >= 0 and not accesses[_U(first + k)] & 1:
+                if follows and x >= 0:
                     x &= INDEX
-                    if rarely(memory.lines[_U(2 * x + 1)] > fetch):
+                    stores = accesses[_U(first + k)] & 1
+                    if stores or end > 0 or rarely(memory.lines[_U(2 * x + 1)] > fetch):
                         word = _word(x, records[_U(at + 1 + k)], shift, core)
+                        word_end = min(word + (accesses[_U(first + k)] >> 1), (x + 1) << shift)
+                        if stores:
+                            begin, end = min(begin, word), max(end, word_end)
+                            continue
+                        alone &= (word >= end) | (word_end <= begin)  # of what this block stores
                         latest = fetch
-                        for w in range(word, min(word + (accesses[_U(first + k)] >> 1), (x + 1) << shift)):
-                            latest = max(latest, memory.stored[_U(w)])
-                        if latest > fetch:
+                        if rarely(memory.lines[_U(2 * x + 1)] > fetch):
+                            for w in range(word, word_end):
+                                latest = max(latest, memory.stored[_U(w)])
+                        if rarely(latest > fetch):
                             repeats.found[_U(room - waits)] = (k << INDEX_BITS) | (latest - fetch)
                             mixed = _mixed(mixed, repeats.found[_U(room - waits)])
                             waits += 1
             place = _mixed(mixed, levels) & (_STEP_TABLE - 1)
-            known = False
-            while True:
+            while alone and steps[_U((place << _STEP_BITS) + _WHO)] != 0:
                 row = place << _STEP_BITS
                 if steps[_U(row + _WHO)] == who and steps[_U(row + _LEVELS)] == levels:
-                    known = True
-                    if follows:
+                    known = steps[_U(row + _BESIDE)] == waits
+                    if known and rarely(waits > 0):
                         more = steps[_U(row + _MORE)]
-                        known = words[_U(more)] == waits
-                        if rarely(waits > 0):
-                            for k in range(waits):
-                                known &= words[_U(more + 1 + k)] == repeats.found[_U(room - k)]
+                        for k in range(waits):
+                            known &= words[_U(more + k)] == repeats.found[_U(room - k)]
                     if known:
                         break
-                if steps[_U(row + _WHO)] == -1:
-                    break
                 place = (place + 1) & (_STEP_TABLE - 1)
-            place <<= _STEP_BITS
+            place = place << _STEP_BITS if alone else np.int64(-1)
             if known:
                 steps[_U(place + _TAKEN)] += 1
                 issue = steps[_U(place + _STORES)]
-                if rarely(issue >= 0):
+                if rarely(issue > 0):
                     for k in range(after - at - 1):
                         x = where[_U(at + 1 + k)]
                         if accesses[_U(first + k)] & 1 and x >= 0:

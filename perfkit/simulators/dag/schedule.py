@@ -353,7 +353,7 @@ class _Run:
         waits = self.parameters[layout.INFLIGHT] != layout.IGNORED
         if self.beyond is not None or len(self.record.issue) or waits or (self.program.op == CALL).any():
             return None
-        return new_repeats(self.program, self.code.ops, len(self.memory.stored) > 0)
+        return new_repeats(self.program, self.code.ops)
 
     def hits_of_few_sets(self, found: Schedule) -> int:
         """Return how many accesses hit a level below L1 that the lines of the warming run only fit into by its size."""
