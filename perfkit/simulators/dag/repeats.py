@@ -77,6 +77,7 @@ _STEP_TABLE, _STATE_TABLE, _WORDS, _LOG, _LONGEST = 1 << 16, 1 << 15, 1 << 22, 1
 # are there that are loaded.
 _MOST_ACCESSES, _IN_A_WORD, _HITS = 80, 20, np.int64(1 << 62)
 NOWHERE = 4
+_OF_BLOCK, _PARTLY = np.int64(1 << 31), -1  # what an access tells of a store before it
 _TOO_LONG = -2  # a state that is not followed
 # A new state costs one; a block that the engine takes, or a step, earns a part. Who has nothing left lets it take many.
 _BEGIN, _BLOCK, _STEP, _PART, _PLAIN = 1024, 1, 32, 512, 4096
@@ -346,19 +347,10 @@ def _noted(
     stored = np.int64(0)
     if memory.stored.shape[0] > 0:
         shift = core[LINE_SHIFT] - core[WORD_SHIFT]
-        for k in range(count):
+        for k in range(count):  # of two to the same words only the last one's cycle can be seen, and ever matters
             x = where[at + 1 + k]
             if repeats.accesses[first + k] & 1 and x >= 0:
                 word = _word(x & INDEX, records[at + 1 + k], shift, core)
-                for other in range(k):  # of two that store the same, only the last one's cycle can be seen
-                    y = where[at + 1 + other]
-                    if repeats.accesses[first + other] & 1 and y >= 0 and y & INDEX == x & INDEX:
-                        before = _word(y & INDEX, records[at + 1 + other], shift, core)
-                        if (
-                            before < word + (repeats.accesses[first + k] >> 1)
-                            and word < before + (repeats.accesses[first + other] >> 1)
-                        ):
-                            return
                 if stored == 0:
                     stored = n
                 words[n] = memory.stored[word] - begun
@@ -375,6 +367,24 @@ def _noted(
 def _word(x: Any, address: Any, shift: Any, core: Any) -> Any:
     """Return the word of an access: its place in `Memory.stored`."""
     return (x << shift) + ((address >> core[WORD_SHIFT]) & ((np.int64(1) << shift) - 1))
+
+
+@inlined
+def _stored_before(
+    word: Any, word_end: Any, stores: Any, at: Any, k: Any, first: Any, accesses: Any, where: Any, records: Any, core: Any
+) -> Any:  # fmt: skip
+    """Return which earlier store of a block has the words of its access `k`: 0 for none, `_PARTLY` for some of them."""
+    shift = core[LINE_SHIFT] - core[WORD_SHIFT]
+    for other in range(k - 1, -1, -1):
+        x = where[_U(at + 1 + other)]
+        if accesses[_U(first + other)] & 1 and x >= 0:
+            x &= INDEX
+            begin = _word(x, records[_U(at + 1 + other)], shift, core)
+            end = min(begin + (accesses[_U(first + other)] >> 1), (x + 1) << shift)
+            if word < end and word_end > begin:
+                same = word == begin and word_end == end if stores else word >= begin and word_end <= end
+                return _OF_BLOCK | other if same else np.int64(_PARTLY)
+    return np.int64(0)
 
 
 @compiled("layout", "reuse", "core", "memory.cache", "engine", "perfkit/dag/program", nogil=True, error_model="python")
@@ -420,16 +430,18 @@ def run_repeats(
                     if stores or end > 0 or rarely(memory.lines[_U(2 * x + 1)] > fetch):
                         word = _word(x, records[_U(at + 1 + k)], shift, core)
                         word_end = min(word + (accesses[_U(first + k)] >> 1), (x + 1) << shift)
+                        latest, tells = fetch, np.int64(0)
+                        if word < end and word_end > begin:
+                            tells = _stored_before(word, word_end, stores, at, k, first, accesses, where, records, core)
+                            alone &= tells != _PARTLY
                         if stores:
                             begin, end = min(begin, word), max(end, word_end)
-                            continue
-                        alone &= (word >= end) | (word_end <= begin)  # of what this block stores
-                        latest = fetch
-                        if rarely(memory.lines[_U(2 * x + 1)] > fetch):
+                        elif tells == 0 and rarely(memory.lines[_U(2 * x + 1)] > fetch):
                             for w in range(word, word_end):
                                 latest = max(latest, memory.stored[_U(w)])
-                        if rarely(latest > fetch):
-                            repeats.found[_U(room - waits)] = (k << INDEX_BITS) | (latest - fetch)
+                            tells = latest - fetch
+                        if rarely(tells != 0):
+                            repeats.found[_U(room - waits)] = (k << INDEX_BITS) | tells
                             mixed = _mixed(mixed, repeats.found[_U(room - waits)])
                             waits += 1
             place = _mixed(mixed, levels) & (_STEP_TABLE - 1)
