@@ -1,10 +1,10 @@
 """Blocks that repeat: where the engine found before what a block does to a state of the core, it is not found again.
 
 Which cycles a block's nodes take follows from the core's state when it is fetched, the levels that its accesses hit,
-and when the values are stored that it loads. A state is written down relative to the cycle of fetch; equal ones have one
-number. A *step* is a state, a block and these inputs, with what the engine made of them: the next state, the cycles
+and when the values that it loads are stored. A state is written down relative to the cycle of fetch; equal ones have
+one number. A *step* is a state, a block and these inputs, with what the engine made of them: the next state, the cycles
 closed, and when its stores issued. Taking a step is a look-up, and what steps count is added up at the end. So every
-answer is the engine's own; only the paper's machine is followed so (`_repeats` in `perfkit.simulators.dag.schedule`).
+answer is the engine's own; only the paper's machine is followed so (`_Run` in `perfkit.simulators.dag.schedule`).
 
 A state that is new costs as much as some dozens of blocks. Who meets few states again gets no more of them (`CREDIT`).
 """
@@ -54,7 +54,6 @@ from perfkit.simulators.dag.layout import (
     TAKEN_A,
     TAKEN_B,
     TOP,
-    UNTIL,
     WIDE_BITS,
     WORD_SHIFT,
     Stream,
@@ -68,9 +67,9 @@ _U = np.uint64
 # Scalars: the current state (-1: not known), the cycle of fetch and whether the engine's arrays hold that state, how
 # many cycles they hold and from which on, states, steps, words used, and what may still be spent on new states.
 STATE, NOW, REAL, ROWS, ROWS_FROM, STATES, STEPS, USED, CREDIT, SCALARS = range(10)
-# Columns of a step, by its place in the table: one more than its state and block, levels of its last accesses, how many
-# words it depends on beside these, where these and what it does stand in `words`, next state, cycles that fetch goes on,
-# how often it was taken, and where the cycles stand in which its stores issue (0: it has none).
+# Columns of a step, by its place in the table: one more than its state and block, levels of its last accesses, how
+# many words it depends on beside these, where these and what it does stand in `words`, next state, cycles that fetch
+# goes on, how often it was taken, and where the cycles stand in which its stores issue (0: it has none).
 _WHO, _LEVELS, _BESIDE, _MORE, _NEXT, _GOES_ON, _TAKEN, _STORES, _STEP_BITS = 0, 1, 2, 3, 4, 5, 6, 7, 3
 _STEP_TABLE, _STATE_TABLE, _WORDS, _LOG, _LONGEST = 1 << 16, 1 << 15, 1 << 22, 1 << 12, 1 << 15
 # Three bits tell what an access hits, a word what so many of them hit; such a word, beside those that tell when values
@@ -127,7 +126,9 @@ def _mixed(one: Any, other: Any) -> Any:
 
 
 @helper
-def _written_down(found: Any, saved: Any, rings: Any, units: Any, queues: Any, frames: Any, tally: Any, core: Any) -> Any:
+def _written_down(
+    found: Any, saved: Any, rings: Any, units: Any, queues: Any, frames: Any, tally: Any, core: Any
+) -> Any:
     """Write the engine's state into `found`, relative to fetch; return how long it is (0: too long) and its cycles.
 
     What was before fetch is as good as at fetch: nothing is compared with an earlier cycle.
@@ -190,7 +191,9 @@ def _written_down(found: Any, saved: Any, rings: Any, units: Any, queues: Any, f
 
 
 @helper
-def _made_real(repeats: Any, saved: Any, rings: Any, units: Any, queues: Any, frames: Any, tally: Any, core: Any) -> None:
+def _made_real(
+    repeats: Any, saved: Any, rings: Any, units: Any, queues: Any, frames: Any, tally: Any, core: Any
+) -> None:
     """Bring the engine's arrays into the current state."""
     s, words = repeats.scalars, repeats.words
     if s[REAL]:
@@ -327,10 +330,10 @@ def settle(repeats: Any, program: Any, ops: Any, saved: Any, tally: Any) -> None
 
 @helper
 def _noted(
-    repeats: Any, place: Any, who: Any, levels: Any, waits: Any, begun: Any, records: Any, where: Any, at: Any, memory: Any,
-    core: Any,
+    repeats: Any, place: Any, who: Any, levels: Any, waits: Any, begun: Any, records: Any, where: Any, at: Any,
+    memory: Any, core: Any,
 ) -> None:  # fmt: skip
-    """Note a step that the engine has taken; its state and cycle are those of `repeats.scalars`, it began at `begun`."""
+    """Note a step that the engine took from cycle `begun` on; its state and cycle are those of `repeats.scalars`."""
     s, words, log, steps = repeats.scalars, repeats.words, repeats.log, repeats.steps
     block = (who - 1) & INDEX
     first, count = repeats.first[block], repeats.first[block + 1] - repeats.first[block]
@@ -371,7 +374,8 @@ def _word(x: Any, address: Any, shift: Any, core: Any) -> Any:
 
 @inlined
 def _stored_before(
-    word: Any, word_end: Any, stores: Any, at: Any, k: Any, first: Any, accesses: Any, where: Any, records: Any, core: Any
+    word: Any, word_end: Any, stores: Any, at: Any, k: Any, first: Any, accesses: Any, where: Any, records: Any,
+    core: Any,
 ) -> Any:  # fmt: skip
     """Return which earlier store of a block has the words of its access `k`: 0 for none, `_PARTLY` for some of them."""
     shift = core[LINE_SHIFT] - core[WORD_SHIFT]
@@ -397,7 +401,13 @@ def run_repeats(
     `saved[AT_RECORD]` below 0: only bring everything up to date, and count what the steps did.
     """
     program, core, s = code.program, parameters, repeats.scalars
-    records, where, steps, words, accesses = stream.records, stream.where, repeats.steps, repeats.words, repeats.accesses
+    records, where, steps, words, accesses = (
+        stream.records,
+        stream.where,
+        repeats.steps,
+        repeats.words,
+        repeats.accesses,
+    )
     logged = Tally(tally.histogram, tally.nodes, tally.busy, repeats.log)
     follows = memory.stored.shape[0] > 0
     shift = core[LINE_SHIFT] - core[WORD_SHIFT]
