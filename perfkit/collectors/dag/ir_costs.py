@@ -158,7 +158,7 @@ def _signed(operation: str) -> str:
 
 
 def stores_by_units(core: Microarchitecture) -> bool:
-    """Whether a store of an integer takes a unit of integer work where its address has an index, or it is a constant."""
+    """Whether stores of integers to addresses with an index, and of constants, take a unit of integer work."""
     return core.name in _STORES_BY_UNITS
 
 
