@@ -54,6 +54,9 @@ _OWN = {"skylake_x": _SKYLAKE, "zen5": _ZEN5}
 # Measured on a Zen 5 guest, 2026-11-28, blocks of an AND, and a load of [rbx + rcx * 1, 2, 4, 8]: 5.0, 6.0, 6.0 and 6.0
 # cycles; a load into a vector register with a scale of 8 takes one more than without, too.
 _SCALED_INDEX = {"zen5": 1.0}
+# Measured on a Zen 4 guest, 2026-11-29 (pk.measure_blocks): sixteen additions with four stores of a register take 4.3
+# cycles, whose addresses have an index 5.2, of a constant 5.3; of vector registers 4.3 with and without an index.
+_STORES_BY_UNITS = ("zen4",)
 # Operations by which a conditional move is longer whose condition reads two flags (less, greater, above, not above).
 # Measured on a Zen 5 guest, 2026-11-28: a chain of CMP, CMOVL and ADD takes 4.0 cycles, of CMP, CMOVB and ADD 3.0; four
 # CMOVL of old flags 1.52, four CMOVB 1.05; SETL takes what SETB does.
@@ -152,6 +155,11 @@ class IrCosts:
 def _signed(operation: str) -> str:
     """Return the conversion that stands for another one."""
     return {"uitofp": "sitofp", "fptoui": "fptosi"}.get(operation, operation)
+
+
+def stores_by_units(core: Microarchitecture) -> bool:
+    """Whether stores of integers to addresses with an index, and of constants, take a unit of integer work."""
+    return core.name in _STORES_BY_UNITS
 
 
 def scaled_index(core: Microarchitecture) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.collectors.dag.ir_costs import Division, IrCosts, scaled_index, two_flags
+from perfkit.collectors.dag.ir_costs import Division, IrCosts, scaled_index, stores_by_units, two_flags
 from perfkit.collectors.dag.vector_units import vector_units
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS, UNITS, WIDE_DIVISIONS
@@ -99,6 +99,7 @@ class WholeReader:
         self.usual: dict[int, int] = {}
         self.forwards = bool(core is not None and core.features.get("add_forwarding"))
         self.scaled = 0 if core is None else scaled_index(core)
+        self.stores_by_units = core is not None and stores_by_units(core)
         self.two_flags = 0 if core is None else two_flags(core)
         self.moves = core is not None and core.feature("memory_renaming", "none") == "learned by moves"
         self.merges = core is None or str(getattr(core.features.get("macro_fusion"), "value", "alu")) != "none"
@@ -245,6 +246,8 @@ class WholeReader:
         )
         self.write(writes, value, block)
         for o in stores:
+            if self.stores_by_units and not vector and self.stored_by_unit(instruction):
+                block.add(INTEGER, value, -1, -1)
             block.add(STORE, value, address, -1, accessed(self.code, o, shape), int(not vector))
             block.operands.append(o - begin)
 
@@ -434,6 +437,12 @@ class WholeReader:
         slot = self.new_slot()
         block.add(FORWARD, address, -1, slot, (1, 8), self.scaled)
         return slot
+
+    def stored_by_unit(self, instruction: Any) -> bool:
+        """Whether a store's address has an index, or what it stores is a constant."""
+        kinds = {instruction.op_kind(k) for k in range(instruction.op_count)}
+        constants = {v for k, v in vars(self.iced.OpKind).items() if k.startswith("IMMEDIATE")}
+        return bool(instruction.memory_index != self.iced.Register.NONE or kinds & constants)
 
     def clears(self, instruction: Any) -> bool:
         """Whether an instruction only clears its register."""

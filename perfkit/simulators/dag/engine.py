@@ -391,6 +391,17 @@ def _executing(cycle: Any, issued: Any, units: Any, tally: Any, beyond: Any) -> 
 
 
 @inlined
+def _count(tally: Any, state: Any, cycles: Any) -> None:
+    """Count cycles of a state."""
+    tally.histogram[_U(state)] += cycles
+    if rarely(tally.log.shape[0] > 0):
+        entry = 2 * tally.log[0] + 1
+        if entry + 1 < tally.log.shape[0]:
+            tally.log[_U(entry)], tally.log[_U(entry + 1)] = state, cycles
+        tally.log[0] += 1
+
+
+@inlined
 def _close(
     cycle: Any,
     mask: Any,
@@ -410,7 +421,7 @@ def _close(
         issued &= LOW
     executing = _executing(cycle, issued, units, tally, beyond)
     issued &= (1 << LASTING) - 1
-    tally.histogram[_U(executing | (issued << types) | (stall << 2 * types))] += 1
+    _count(tally, executing | (issued << types) | (stall << 2 * types), 1)
     if rarely(cycle < record.stalls.shape[0]):
         record.stalls[_U(cycle)] = stall
     _clean(cycle, mask, idle, rings)
@@ -451,7 +462,7 @@ def _pass_quiet(fetch: Any, goal: Any, stall: Any, core: Any, rings: Any, units:
             break
         _clean(fetch, mask, idle, rings)
         fetch += 1
-    tally.histogram[_U((np.int64(waited) << MEMORY) | (stall << 2 * types))] += fetch - begin
+    _count(tally, (np.int64(waited) << MEMORY) | (stall << 2 * types), fetch - begin)
     return fetch
 
 

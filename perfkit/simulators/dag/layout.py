@@ -193,11 +193,15 @@ class Frames(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Cycles by state, nodes by type and shape, and until when each type executes (see above)."""
+    """Cycles by state, nodes by type and shape, and until when each type executes (see above).
+
+    Where it has room, a log of what was added to the histogram: how many entries, then a state and its cycles of each.
+    """
 
     histogram: Ints
     nodes: Ints
     busy: Ints
+    log: Ints
 
 
 class Record(NamedTuple):

@@ -43,6 +43,7 @@ from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
 from perfkit.simulators.dag.core import MEMORY, DagCore, parameter_names
 from perfkit.simulators.dag.measures import PORTS, Schedule
+from perfkit.simulators.dag.repeats import Repeats, new_repeats, run_repeats
 from perfkit.simulators.dag.reuse import (
     AHEAD,
     PAGE,
@@ -324,10 +325,11 @@ class _Run:
         self.frames = layout.Frames(*tables.zeros(2 * (self.saved[layout.TOP] + layout.BETWEEN) + 16, phis + 1, 16, 16))
         types = int(self.parameters[layout.TYPES_USED])
         self.tally = layout.Tally(
-            *tables.zeros(tables.histogram_size(types), len(program.shapes) << layout.SHAPE_BITS, layout.LATEST + 1)
+            *tables.zeros(tables.histogram_size(types), len(program.shapes) << layout.SHAPE_BITS, layout.LATEST + 1, 0)
         )
         self.record = tables.new_record(*self._record_sizes(dag))
         self.memory: Any = None  # from `begin` on
+        self.repeats: Repeats | None = None
 
     def _record_sizes(self, dag: NodeSource) -> tuple[int, int]:
         if self.settings.record is False or (self.settings.record is None and not isinstance(dag, Dag)):
@@ -343,7 +345,15 @@ class _Run:
         self.memory = tables.new_memory(self.settings, self.program, self.parameters, self.stack, words)
         if self.parameters[layout.WAYS]:
             fill_sets(order, self.memory.sets, self.memory.trees)
+        self.repeats = self._repeats()
         self.columns = np.bincount(order & PAGE - 1, minlength=PAGE)
+
+    def _repeats(self) -> Repeats | None:
+        """Return what is known of states that repeat: nothing yet; None where they are not followed."""
+        waits = self.parameters[layout.INFLIGHT] != layout.IGNORED
+        if self.beyond is not None or len(self.record.issue) or waits or (self.program.op == CALL).any():
+            return None
+        return new_repeats(self.program, self.code.ops)
 
     def hits_of_few_sets(self, found: Schedule) -> int:
         """Return how many accesses hit a level below L1 that the lines of the warming run only fit into by its size."""
@@ -378,10 +388,14 @@ class _Run:
 
     def _schedule(self, records: Any, length: int) -> None:
         self.saved[layout.AT_RECORD] = 0
+        self._run(records, length)
+
+    def _run(self, records: Any, length: int) -> None:
         if self.beyond is None:
             engine.find_levels(self.where, length, self.stack)
+        run, last = (engine.run, self.beyond) if self.repeats is None else (run_repeats, self.repeats)
         while True:
-            status = engine.run(
+            status = run(
                 layout.Stream(records, self.where, length),
                 self.code,
                 self.parameters,
@@ -394,13 +408,16 @@ class _Run:
                 self.frames,
                 self.tally,
                 self.record,
-                self.beyond,
+                last,
             )
             if status == layout.DONE:
                 return
             self._grow(status)
 
     def finish(self) -> Schedule:
+        if self.repeats is not None:
+            self.saved[layout.AT_RECORD] = -1
+            self._run(np.zeros(0, dtype=np.int64), 0)
         parts = self.parameters, self.rings, self.units, self.tally
         while engine.drain(self.saved, *parts, self.record, self.beyond) != layout.DONE:
             self._grow(layout.GROW_CYCLES)
