@@ -160,10 +160,13 @@ def later_calls(
 def rarest(looked: int, least: float) -> str:
     """Say what does not show in this many calls, where the mean has to differ by `least`, relative."""
     if not looked:
-        return "no call could be looked at while nothing else ran: if calls differ, that does not show"
+        return "none was looked at while nothing else ran: if calls differ, that does not show"
     one_of = looked // _SURE_OF
     rare = f"what fewer than one of {one_of:,} does" if one_of > 1 else "what some alone do"
-    return f"{looked:,} calls were looked at: {rare}, or adds less than {least:.0%} to the mean, would not show"
+    return (
+        f"{looked:,} were looked at while nothing else ran: {rare}, or adds less than {least:.0%} to the mean, would "
+        "not show"
+    )
 
 
 _COLUMNS = 4 + 6 * len(_KINDS)

@@ -277,9 +277,10 @@ class TrueCycles(Summarised):
         if self.looked is None or self.waits:
             return []
         processes = 1 if self.process is None else len(np.unique(self.process))
-        first = f"Of the first {self.gave[1] // processes:,} calls of each process, " if self.gave[1] else ""
-        said = rarest(self.looked, self.least)
-        return [f"{first}{said}." if first else f"{said[0].upper()}{said[1:]}."]
+        each = self.gave[1] // processes
+        many = f"Of the first {each:,} calls of each of {processes} processes, together {self.gave[1]:,},"
+        many = f"Of the first {each:,} calls," if processes == 1 else many
+        return [f"{many} {rarest(self.looked, self.least)}."]
 
     def _calls_differ(self) -> list[str]:
         """Say what calls differ by, if they do."""
