@@ -29,7 +29,7 @@ _QUARTILES = 4.0  # or so many times as much longer as a quarter of all takes
 _SELDOM = 2e5  # cycles of windows that are disturbed the more often the longer they are: they count nevertheless
 _BESIDE = 1.5  # times as long as alone, about, beside a busy thread
 _REFILLED = 3e5  # cycles that it takes to fill caches again which another program has emptied
-_FEW = 5  # windows
+_FEW, _ENOUGH = 5, 30  # windows that say something, and that say what they take on average
 _MEAN, _MEAN_OF_LONG = 0.01, 0.03  # by how much the mean is another than what is quoted, from which that is told, also
 _LONG = 1e6  # of windows of so many cycles, which interrupts meet now and then,
 _SURE, _USUAL = [0.001, 0.999], [0.025, 0.975]
@@ -153,6 +153,7 @@ def later_calls(
     least, most = np.quantile(surely, _SURE)
     told = _MEAN_OF_LONG if calls * float(np.median(quoted)) > _LONG else _MEAN
     differs = (usual > 1 + told and least > 1 + told / 2) or (usual < 1 - told and most < 1 - told / 2)
+    differs &= sums[:, 1].sum() >= _ENOUGH
     differs |= bool(of_kernel.any()) and mean > 1 + told
     return Later(looked, mean, float(low), float(high), bool(differs), changed, told)
 
@@ -160,10 +161,13 @@ def later_calls(
 def rarest(looked: int, least: float) -> str:
     """Say what does not show in this many calls, where the mean has to differ by `least`, relative."""
     if not looked:
-        return "no call could be looked at while nothing else ran: if calls differ, that does not show"
+        return "none was looked at while nothing else ran: if calls differ, that does not show"
     one_of = looked // _SURE_OF
     rare = f"what fewer than one of {one_of:,} does" if one_of > 1 else "what some alone do"
-    return f"{looked:,} calls were looked at: {rare}, or adds less than {least:.0%} to the mean, would not show"
+    return (
+        f"{looked:,} were looked at while nothing else ran: {rare}, or adds less than {least:.0%} to the mean, would "
+        "not show"
+    )
 
 
 _COLUMNS = 4 + 6 * len(_KINDS)

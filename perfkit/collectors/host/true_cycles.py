@@ -41,7 +41,7 @@ from perfkit.collectors.host.cycle_clock import (
     link_cycles,
     rough_cycles,
 )
-from perfkit.collectors.host.later_calls import Windows, later_calls, rarest
+from perfkit.collectors.host.later_calls import Later, Windows, later_calls, rarest
 from perfkit.collectors.host.measuring import (
     Callee,
     build_timer,
@@ -277,9 +277,10 @@ class TrueCycles(Summarised):
         if self.looked is None or self.waits:
             return []
         processes = 1 if self.process is None else len(np.unique(self.process))
-        first = f"Of the first {self.gave[1] // processes:,} calls of each process, " if self.gave[1] else ""
-        said = rarest(self.looked, self.least)
-        return [f"{first}{said}." if first else f"{said[0].upper()}{said[1:]}."]
+        each = self.gave[1] // processes
+        many = f"Of the first {each:,} calls of each of {processes} processes, together {self.gave[1]:,},"
+        many = f"Of the first {each:,} calls," if processes == 1 else many
+        return [f"{many} {rarest(self.looked, self.least)}."]
 
     def _calls_differ(self) -> list[str]:
         """Say what calls differ by, if they do."""
@@ -486,7 +487,9 @@ def _with_later(result: TrueCycles, found: dict[str, NDArray[Any]], judged: Judg
         windows.append(Windows.of_samples(found["ticks"][mine]).before(later) if result.calls == 1 else later)
         samples = result.samples[result.process == number]
         first.append(samples[: -(-len(samples) // 3)])
-    later_ones = later_calls(windows, first, result.by_process.tolist(), result.link, result.calls, fence)
+    later_ones = Later()
+    if result.quiet:  # else what is quoted was disturbed itself
+        later_ones = later_calls(windows, first, result.by_process.tolist(), result.link, result.calls, fence)
     average = result.cycles * np.array([later_ones.mean, later_ones.low, later_ones.high])
     made = result.calls * (len(judged.cycles) + len(found["windows"]))
     return replace(
