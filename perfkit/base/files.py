@@ -307,6 +307,61 @@ def afford(n: int, path: str | Path, what: str) -> int:
     return n
 
 
+_NO_NUMBER = "not finite"
+
+
+def json_text(value: Any, default: Callable[[Any], Any] | None = None, *, exact: bool = True, **options: Any) -> str:
+    """Return a value as JSON, which has no NaN and no infinity.
+
+    Parameters
+    ----------
+    value
+        What `json.dumps` takes.
+    default : callable, optional
+        As of `json.dumps`.
+    exact : bool
+        Whether `of_json` shall read what is not finite again, from an object in its place; else it is null.
+    options
+        Of `json.dumps`.
+
+    Examples
+    --------
+    >>> json_text([1.5, float("nan")]), json_text([float("inf")], exact=False)
+    ('[1.5, {"not finite": "nan"}]', '[null]')
+    """
+    try:
+        return json.dumps(value, default=default, allow_nan=False, **options)
+    except ValueError:
+        return json.dumps(_finite(value, default, exact), allow_nan=False, **options)
+
+
+def _finite(value: Any, default: Callable[[Any], Any] | None, exact: bool) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return {_NO_NUMBER: str(float(value))} if exact else None
+    if isinstance(value, dict):
+        return {key: _finite(each, default, exact) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each, default, exact) for each in value]
+    if default is None or value is None or isinstance(value, str | int | float):
+        return value
+    return _finite(default(value), default, exact)
+
+
+def of_json(data: bytes | str) -> Any:
+    """Return what JSON holds, with the NaN and infinities that `json_text` wrote (older files hold them bare).
+
+    Examples
+    --------
+    >>> of_json('[{"not finite": "-inf"}, NaN, {"a": 1}]')
+    [-inf, nan, {'a': 1}]
+    """
+    return json.loads(data, object_hook=_number_of)
+
+
+def _number_of(found: dict[str, Any]) -> Any:
+    return float(found[_NO_NUMBER]) if found.keys() == {_NO_NUMBER} else found
+
+
 def json_object(data: bytes | str, path: str | Path, what: str) -> dict[str, Any]:
     """Return JSON that is one object.
 
@@ -318,8 +373,8 @@ def json_object(data: bytes | str, path: str | Path, what: str) -> dict[str, Any
     if len(data) > LARGEST_TEXT:
         raise FormatError(f"{path}: {what} is {len(data):,} bytes long; at most {LARGEST_TEXT:,} are read")
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        found = of_json(data)
+    except (ValueError, TypeError, RecursionError) as error:
         raise FormatError(f"{path}: expected {what}; its description is not JSON ({error})") from error
     if not isinstance(found, dict):
         raise FormatError(f"{path}: expected {what}, a JSON object; found a {type(found).__name__}")
@@ -391,7 +446,7 @@ def write_archive(
         tempfile.TemporaryDirectory(dir=temporary.parent, prefix=f"{temporary.name}.") as folder,
         zipfile.ZipFile(temporary, "w") as archive,
     ):
-        put(header[0], json.dumps(header[1], indent=1).encode(), zipfile.ZIP_DEFLATED)
+        put(header[0], json_text(header[1], indent=1).encode(), zipfile.ZIP_DEFLATED)
         for name, values in arrays.items():
             data = io.BytesIO()
             np.lib.format.write_array(data, values, allow_pickle=False)

@@ -6,7 +6,6 @@ see `Result`. Pictures live in `perfkit.plots`, above the results; `draw` is the
 
 import html
 import io
-import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
@@ -15,7 +14,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
-from perfkit.base.files import arrow_table, existing, reading, replaced
+from perfkit.base.files import arrow_table, existing, json_text, of_json, reading, replaced
 from perfkit.errors import FormatError, SettingError, UnavailableError, did_you_mean, expect, listed, of_extra
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ class Plain(Summarised):
         """Write everything as JSON."""
         head = {"format": _FORMAT, "version": _VERSION, "class": type(self).__name__, "values": vars(self)}
         with replaced(path) as temporary:
-            temporary.write_text(json.dumps(head, default=_plain) + "\n", encoding="utf-8")
+            temporary.write_text(json_text(head, _plain) + "\n", encoding="utf-8")
         return Path(path)
 
     @classmethod
@@ -176,7 +175,7 @@ class Plain(Summarised):
         """
         name, found = cls.__name__, existing(path)
         with reading(path, f"JSON that {name}.save wrote"):
-            head = json.loads(found.read_text(encoding="utf-8"))
+            head = of_json(found.read_text(encoding="utf-8"))
             if not isinstance(head, dict) or head.get("format") != _FORMAT or head.get("class") != name:
                 raise FormatError(f"{path}: JSON, but not what {name}.save wrote")
             return answering(cls._of(_tuples(head["values"])))
@@ -231,7 +230,7 @@ def _write_parquet(result: Tabled, table: "pd.DataFrame", temporary: Path) -> No
         "series": series,
     }
     rows = pa.Table.from_pandas(table)
-    metadata |= {**(rows.schema.metadata or {}), b"perfkit": json.dumps(head, default=_plain).encode()}
+    metadata |= {**(rows.schema.metadata or {}), b"perfkit": json_text(head, _plain).encode()}
     pq.write_table(rows.replace_schema_metadata(metadata), temporary, compression="zstd")
 
 
@@ -245,7 +244,7 @@ def _loaded(cls: type[_T], path: Path) -> _T:
 
 def _rebuilt(cls: type[_T], arrow: Any, path: Path) -> _T:
     metadata = arrow.schema.metadata or {}
-    head = json.loads(metadata.get(b"perfkit", b"{}"))
+    head = of_json(metadata.get(b"perfkit", b"{}"))
     if head.get("format") != _FORMAT or head["class"] != cls.__name__:
         found = head.get("class", head.get("format", "a plain table"))
         raise FormatError(f"{path}: a parquet file, but not one that {cls.__name__}.save wrote (found {found})")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
-from perfkit.base.files import a_path, arrow_table, check_fields, existing, json_object, reading, replaced
+from perfkit.base.files import a_path, arrow_table, check_fields, existing, json_object, json_text, reading, replaced
 from perfkit.base.results import Summarised, answering, draw, labelled
 from perfkit.errors import (
     DataError,
@@ -366,7 +366,7 @@ class StudyRuns(Summarised):
         whole = pa.Table.from_pandas(self.table.reset_index(), preserve_index=False)
         whole = whole.append_column(_NESTED, pa.array(list(nested.values()), type=_nested_type()))
         about = {"dimensions": self.dimensions, "metadata": self.metadata}
-        whole = whole.replace_schema_metadata({**(whole.schema.metadata or {}), _MARK: json.dumps(about).encode()})
+        whole = whole.replace_schema_metadata({**(whole.schema.metadata or {}), _MARK: json_text(about).encode()})
         with replaced(path) as temporary:
             pq.write_table(whole, temporary, compression="zstd", compression_level=9)
         return Path(path)

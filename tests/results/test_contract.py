@@ -2,25 +2,31 @@
 
 import importlib
 import inspect
+import json
+import math
 import os
 import pkgutil
 import re
 import subprocess
 import sys
-from dataclasses import is_dataclass
+import zipfile
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import perfkit
 from perfkit.base.results import KINDS, UNKNOWN, Result, Summarised
+from perfkit.diagnosis.gate_verdict import GateVerdict
 from perfkit.errors import DataError, FormatError, WrongTypeError
+from perfkit.fitters.studies.decision_tree import Tree
 from tests.results.examples import EXAMPLES
 
 mpl.use("Agg")
@@ -221,6 +227,54 @@ def test_it_is_the_same_when_loaded_again(result, tmp_path):
     assert again.kind == result.kind
     assert isinstance(again == result, bool), "tables make no truth value: results that hold some are themselves alone"
     assert list(tmp_path.iterdir()) == [path], "nothing else is left behind"
+    for text in texts(path):
+        json.loads(text, parse_constant=no_json)
+
+
+def texts(path):
+    """Every piece of JSON in a saved result: files, members of archives, and the descriptions in parquet files."""
+    for file in [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                yield from (archive.read(name) for name in archive.namelist() if name.endswith(".json"))
+        elif file.read_bytes().startswith(b"PAR1"):
+            yield from (v for v in (pq.read_metadata(file).metadata or {}).values() if v.startswith(b"{"))
+        elif file.suffix in (".json", ".parquet"):
+            yield file.read_bytes()
+
+
+def no_json(constant):
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def unknown_figures():
+    """Results with figures that are not known, or not finite."""
+    verdict = EXAMPLES[GateVerdict]()
+    change = replace(verdict.change, cpi=(math.nan, math.inf)) if hasattr(verdict.change, "cpi") else verdict.change
+    tree = EXAMPLES[Tree]()
+    return {
+        "a leaf's threshold": tree,
+        "an infinite threshold": replace(tree, nodes=(replace(tree.nodes[0], threshold=-math.inf), *tree.nodes[1:])),
+        "a verdict": replace(verdict, cycles=math.nan, before=math.inf, change=change),
+    }
+
+
+@pytest.mark.parametrize("which", ["a leaf's threshold", "an infinite threshold", "a verdict"])
+def test_figures_that_are_not_finite_are_json_and_the_same_when_loaded_again(which, tmp_path):
+    result = unknown_figures()[which]
+    path = result.save(tmp_path / "result.json")
+    json.loads(path.read_text(), parse_constant=no_json)
+    again = type(result).load(path)
+    pd.testing.assert_frame_equal(again.to_frame(), result.to_frame())
+    assert repr(vars(again)) == repr(vars(result))
+    path.write_text(json.dumps(bare(json.loads(path.read_text()))))  # as older versions wrote it
+    assert repr(vars(type(result).load(path))) == repr(vars(result))
+
+
+def bare(value):
+    if isinstance(value, dict):
+        return float(*value.values()) if value.keys() == {"not finite"} else {k: bare(v) for k, v in value.items()}
+    return [bare(each) for each in value] if isinstance(value, list) else value
 
 
 EMPTY = {

@@ -1,6 +1,7 @@
 """Whatever is given first to a public function or method, no error comes from deep inside."""
 
 import inspect
+import re
 
 import pandas as pd
 import pytest
@@ -107,14 +108,38 @@ def test_a_wrong_first_argument_of_a_method_gets_no_error_from_deep_inside(name,
     check(f"{name}.{part}", called(getattr(SETTINGS[name](), part), WRONG[kind]))
 
 
+def taking_samples():
+    """Return (name, how to get it, parameter) of whatever is annotated to take Samples or a Fleet."""
+    every = [(name, lambda name=name: FUNCTIONS[name]) for name in FUNCTIONS]
+    every += [(f"{n}.{part}", lambda n=n, part=part: getattr(SETTINGS[n](), part)) for n, part in METHODS]
+    every += [(f"{n}.{part}", lambda n=n, part=part: getattr(RESULTS[n](), part)) for n, part in OF_RESULTS]
+    raw = {**FUNCTIONS, **{f"{n}.{part}": getattr(getattr(pk, n), part) for n, part in METHODS}}
+    raw |= {
+        f"{cls.__name__}.{part}": getattr(cls, part) for cls in EXAMPLES for n, part in OF_RESULTS if cls.__name__ == n
+    }
+    for name, get in every:
+        for parameter in inspect.signature(raw[name]).parameters.values():
+            if re.search(r"\b(Samples|Fleet)\b", str(parameter.annotation)) and not parameter.name.endswith("_out"):
+                yield name, get, parameter.name
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", WRONG)
-@pytest.mark.parametrize(("name", "part"), OF_RESULTS)
-def test_a_wrong_first_argument_of_a_results_method_gets_no_error_from_deep_inside(
-    name, part, kind, tmp_path, monkeypatch
-):
+@pytest.mark.parametrize(
+    ("name", "get", "place"), [pytest.param(*each, id=f"{each[0]}-{each[2]}") for each in taking_samples()]
+)
+def test_a_table_where_samples_or_a_fleet_are_meant_gets_the_helpful_error(name, get, place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    check(f"{name}.{part}", called(getattr(RESULTS[name](), part), WRONG[kind]))
+    function = get()
+    positional, named = [], {}
+    for p in inspect.signature(function).parameters.values():
+        if p.name == place and p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL):
+            positional.append(WRONG["DataFrame"])
+        elif p.name == place:
+            named[p.name] = WRONG["DataFrame"]
+        elif p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            named[p.name] = "some words"
+    with pytest.raises(WrongTypeError, match=r"takes .*(Samples|Fleet).*found DataFrame: \w+ .*perfkit\."):
+        function(*positional, **named)
 
 
 @pytest.mark.parametrize(
