@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.base.files import shipped_folder
 from perfkit.base.results import KINDS
-from perfkit.errors import DataError, SettingError, closest, of_extra
+from perfkit.errors import DataError, SettingError, closest, expect, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,6 +116,7 @@ def load(name: str, root: str | Path | None = None) -> Any:
 
 def find(name: str, root: str | Path | None = None) -> Dataset:
     """Return the description of a data set; an unknown name is an error that says which look alike."""
+    expect(isinstance(name, str), name, "perfkit.datasets", "a data set's name", "perfkit.datasets.names() lists them")
     known = {d.name: d for d in catalogue(root)}
     if name not in known:
         near = closest(name, known) or sorted(known)[:5]

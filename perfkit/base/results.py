@@ -11,11 +11,21 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from inspect import signature
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
 from perfkit.base.files import arrow_table, existing, json_text, of_json, reading, replaced
-from perfkit.errors import FormatError, SettingError, UnavailableError, did_you_mean, expect, listed, of_extra
+from perfkit.errors import (
+    DataError,
+    FormatError,
+    SettingError,
+    UnavailableError,
+    did_you_mean,
+    expect,
+    listed,
+    of_extra,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -370,6 +380,30 @@ def markdown_table(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
+def check_top(top: object) -> None:
+    """Refuse what is no number of rows or bars to show.
+
+    Raises
+    ------
+    SettingError
+        It is below 1, or no whole number.
+    """
+    if not isinstance(top, Integral) or top < 1:
+        raise SettingError(f"top is a whole number of at least 1, how many to show; found {top!r}")
+
+
+def expect_shown(there: object, what: str) -> None:
+    """Refuse to draw a result that holds nothing; `what` says what it lacks.
+
+    Raises
+    ------
+    DataError
+        There is nothing to draw.
+    """
+    if not there:
+        raise DataError(f"{what}: there is nothing to draw")
+
+
 def _check_axes(cls: type, ax: object) -> None:
     """Refuse what is no axes where axes are meant: a number of bars, say, or a table, given without its name."""
     others = list(signature(cls.plot).parameters)[2:] if hasattr(cls, "plot") else []
@@ -397,6 +431,7 @@ def drawn(picture: str, result: Any, /, **options: Any) -> Any:
         Passed on; ``ax`` among them.
     """
     _check_axes(type(result), options.get("ax"))
+    check_top(options.get("top", 1))
     module, _, name = picture.partition(":")
     made = getattr(import_module(f"perfkit.plots.{module}"), name)(result, **options)
     figure = getattr(made, "figure", made)

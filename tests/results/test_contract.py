@@ -303,6 +303,23 @@ def test_one_that_holds_nothing_is_the_same_when_loaded_again(empty, tmp_path):
     assert (again.summary(), again.kind) == (result.summary(), result.kind)
 
 
+@pytest.mark.parametrize("empty", EMPTY)
+def test_one_that_holds_nothing_is_drawn_or_says_that_there_is_nothing(empty):
+    try:
+        drawn = EMPTY[empty]().plot()
+    except DataError as error:
+        assert str(error).endswith("there is nothing to draw")  # noqa: PT017 - either is right
+    else:
+        getattr(drawn, "figure", drawn).canvas.draw()
+
+
+@pytest.mark.parametrize("options", [{}, {"kinds": ["L1D"]}])
+def test_noise_without_curves_says_that_there_is_nothing(options):
+    result = EXAMPLES[perfkit.NoiseResult]()
+    with pytest.raises(DataError, match="no curve was measured: there is nothing to draw"):
+        replace(result, curves=result.curves.iloc[:0]).plot(**options)
+
+
 def test_dumps_without_samples_cannot_be_compared():
     with pytest.raises(DataError, match="A holds no samples"):
         perfkit.diff_counts(EMPTY["no rows"](), EMPTY["no rows"]())

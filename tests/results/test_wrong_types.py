@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.errors import PerfkitError, WrongTypeError
+from perfkit.errors import PerfkitError, SettingError, WrongTypeError
 from tests.results.examples import EXAMPLES
 
 WRONG = {"int": 3, "str": "no such thing", "None": None, "DataFrame": pd.DataFrame({"a": [1.0, 2.0]})}
@@ -166,3 +166,40 @@ def test_the_error_says_what_was_expected_and_found_and_what_to_do(call, message
 def test_samples_are_made_of_a_data_frame(name, kind):
     with pytest.raises(WrongTypeError, match=rf"Samples\.{name} takes a DataFrame; found .*perfkit\.read_samples"):
         getattr(pk.Samples, name)(WRONG[kind])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: pk.Microarchitecture.load(None),
+            r"name or file; found NoneType: .*Microarchitecture\.names\(\)",
+        ),
+        (
+            lambda: pk.datasets.load(None),
+            r"data set's name; found NoneType: perfkit\.datasets\.names\(\)",
+        ),
+        (lambda: pk.CpiStack(placebos="a"), r"CpiStack takes a whole number \(placebos\); found str"),
+        (lambda: pk.CpiStack(resamples=1.5), r"CpiStack takes a whole number \(resamples\); found float \(1\.5\)"),
+        (lambda: pk.CpiStack(level="a"), r"CpiStack takes a share \(level\); found str"),
+        (lambda: pk.Gus(3), r"Gus takes a core, or its name; found int \(3\)"),
+    ],
+)
+def test_settings_of_the_wrong_type_are_refused_where_they_are_given(call, message):
+    with pytest.raises(WrongTypeError, match=message):
+        call()
+
+
+WITH_TOP = [
+    (cls, verb)
+    for cls in sorted(EXAMPLES, key=lambda cls: cls.__name__)
+    for verb in ("plot", "markdown")
+    if hasattr(cls, verb) and "top" in inspect.signature(getattr(cls, verb)).parameters
+]
+
+
+@pytest.mark.parametrize("top", [0, -3, 1.5, "all"])
+@pytest.mark.parametrize(("cls", "verb"), WITH_TOP, ids=[f"{cls.__name__}.{verb}" for cls, verb in WITH_TOP])
+def test_how_many_to_show_is_a_whole_number_of_at_least_one(cls, verb, top):
+    with pytest.raises(SettingError, match="top is a whole number of at least 1"):
+        getattr(EXAMPLES[cls](), verb)(top=top)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.base.files import arrow_table, existing, reading, replaced
-from perfkit.base.results import Settings, Summarised, draw, joint_kind, kinds_of
+from perfkit.base.results import Settings, Summarised, draw, expect_shown, joint_kind, kinds_of
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, closest, counted, expect
 from perfkit.fitters.spire.fleet import FleetRankings, rank_fleet
 from perfkit.fitters.spire.piecewise import Roofline
@@ -364,6 +364,7 @@ class SpireModel(Summarised):
         for given in (training, analysed):
             if given is not None:
                 expect_samples(given, "SpireModel.plot")
+        expect_shown(len(self.rooflines), "the model has no rooflines (no event was trained)")
         chosen = next(iter(self.rooflines)) if event is None else event
         return draw("spire:plot_roofline", self, event=chosen, training=training, analysed=analysed, ax=ax, **how)
 
