@@ -7,7 +7,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from perfkit.base.results import check_top
 from perfkit.errors import SettingError
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.fitters.spire.piecewise import Roofline
@@ -115,7 +114,8 @@ def plot_roofline(
 
 def plot_ranking(ranking: Ranking, top: int = 10, areas: Areas | None = None, ax: Any = None) -> Any:
     """Draw the lowest bounds as bars coloured by area, with spread and measured throughput; return the axes."""
-    check_top(top)
+    if top < 1:
+        raise SettingError(f"top is a number of events of at least 1; found {top}")
     ax = axes_or_new(ax, 7, 4.2)
     table = ranking.to_frame(details=True)
     table = table[table["status"] == "ok"].head(top)
