@@ -73,23 +73,40 @@ def give_compiled_code_a_place() -> str:
     return made
 
 
+# Endings that say what is in a file, to people and to other programs.
+ENDINGS = frozenset(
+    (".csv", ".html", ".ipynb", ".json", ".md", ".npy", ".npz", ".parquet", ".pdf", ".png", ".pq", ".svg", ".toml",
+     ".tsv", ".txt", ".xlsx", ".yaml", ".yml")
+)  # fmt: skip
+
+
+def _check_ending(path: str | Path, own: tuple[str, ...]) -> None:
+    ending = Path(path).suffix.lower()
+    if own and ending in ENDINGS and ending not in own:
+        fitting = Path(path).with_suffix(own[0]).name
+        raise SettingError(f"{path}: what is saved here is no {ending} file; name it {fitting}, or without an ending")
+
+
 @contextmanager
-def replaced(path: str | Path) -> Iterator[Path]:
+def replaced(path: str | Path, *own: str) -> Iterator[Path]:
     """Give a temporary path beside ``path``; what was written there takes its place when the block ends without error.
 
     The old file stays as it was if the block fails (a full disk, an interruption). Symbolic links are followed.
     A device or a pipe (``/dev/stdout``) is no file to replace: it is given itself, to be written to.
 
+    With ``own`` endings (the best one first) a path that ends as another format does is refused.
+
     Raises
     ------
     SettingError
-        There is no such folder, or the path is one.
+        There is no such folder, the path is one, or it ends as another format does.
 
     Examples
     --------
     >>> with replaced("result.json") as temporary:
     ...     temporary.write_text("{}")
     """
+    _check_ending(path, own)
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise SettingError(f"{path}: a folder; name a file to write")
@@ -413,6 +430,7 @@ def write_archive(
     header: tuple[str, Mapping[str, Any]],
     arrays: "Mapping[str, np.ndarray]",
     inner: Mapping[str, Any],
+    own: str,
 ) -> Path:
     """Write a ZIP archive of a header, arrays and whole files; one of that name is replaced once the new is complete.
 
@@ -426,6 +444,8 @@ def write_archive(
         Name -> array, written as ``NAME.npy``.
     inner : mapping
         Name -> something with ``save(path)``, whose file is put into the archive as it is.
+    own : str
+        The ending of such files.
     """
     import io
     import tempfile
@@ -442,7 +462,7 @@ def write_archive(
         archive.writestr(info, data)
 
     with (
-        replaced(path) as temporary,
+        replaced(path, own) as temporary,
         tempfile.TemporaryDirectory(dir=temporary.parent, prefix=f"{temporary.name}.") as folder,
         zipfile.ZipFile(temporary, "w") as archive,
     ):

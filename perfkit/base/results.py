@@ -168,7 +168,7 @@ class Plain(Summarised):
     def save(self, path: str | Path) -> Path:
         """Write everything as JSON."""
         head = {"format": _FORMAT, "version": _VERSION, "class": type(self).__name__, "values": vars(self)}
-        with replaced(path) as temporary:
+        with replaced(path, ".json") as temporary:
             temporary.write_text(json_text(head, _plain) + "\n", encoding="utf-8")
         return Path(path)
 

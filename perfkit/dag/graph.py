@@ -181,7 +181,7 @@ class Dag:
         path = Path(path)
         about = json_text({"format": _FORMAT, "name": self.name, "kind": self.kind, "facts": self.facts})
         arrays: dict[str, Any] = {**self.program._asdict(), "stream": self.stream, "about": np.array(about)}
-        with replaced(path) as temporary, temporary.open("wb") as out:
+        with replaced(path, ".npz") as temporary, temporary.open("wb") as out:
             np.savez_compressed(out, **arrays)
         return path
 

@@ -321,7 +321,7 @@ class Fleet(Summarised):
             "files": self.files.to_dict(orient="list"),
             **{n: getattr(self, n) for n in ("time_event", "work_event", "machines_known", "notes")},
         }
-        with replaced(path) as temporary:
+        with replaced(path, ".json") as temporary:
             temporary.write_text(json_text(head, _plain), encoding="utf-8")
         return Path(path)
 

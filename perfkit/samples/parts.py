@@ -114,7 +114,7 @@ def write_columns(path: str | Path, columns: Mapping[str, Any], head: Mapping[st
     schema = pa.schema([pa.field(name, array.type, nullable=False) for name, array in arrays.items()])
     metadata = {b"perfkit": json_text({"format": FORMAT, "version": _VERSION, **head}).encode()}
     table = pa.table(list(arrays.values()), schema=schema.with_metadata(metadata))
-    with replaced(path) as temporary:
+    with replaced(path, ".parquet", ".pq") as temporary:
         pq.write_table(
             table,
             temporary,

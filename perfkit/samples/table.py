@@ -550,7 +550,7 @@ class Samples(Summarised):
         arrow = pa.table(arrays).replace_schema_metadata({b"perfkit": json_text(head).encode()})
         path = Path(path)
         # A dictionary of floats helps nobody, and lz4 is read at twice the speed of zstd.
-        with replaced(path) as temporary:
+        with replaced(path, ".parquet", ".pq") as temporary:
             pq.write_table(
                 arrow,
                 temporary,

@@ -368,7 +368,7 @@ class StudyRuns(Summarised):
         whole = whole.append_column(_NESTED, pa.array(list(nested.values()), type=_nested_type()))
         about = {"dimensions": self.dimensions, "metadata": self.metadata}
         whole = whole.replace_schema_metadata({**(whole.schema.metadata or {}), _MARK: json_text(about).encode()})
-        with replaced(path) as temporary:
+        with replaced(path, ".parquet", ".pq") as temporary:
             pq.write_table(whole, temporary, compression="zstd", compression_level=9)
         return Path(path)
 

@@ -54,7 +54,7 @@ def save_trace(path: Path, code: StaticCode, provenance: Provenance, chunks: Ite
     codec = zstandard.ZstdCompressor(level=level)
     lengths = np.diff(code.block_start).astype(np.int64)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replaced(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+    with replaced(path, ".trace") as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         sizes, instructions = [], 0
         for number, chunk in enumerate(chunks):
             sizes.append({name: len(getattr(chunk, name)) for name in _STREAMS})

@@ -23,9 +23,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import perfkit
+from perfkit.base.files import ENDINGS
 from perfkit.base.results import KINDS, UNKNOWN, Result, Summarised
 from perfkit.diagnosis.gate_verdict import GateVerdict
-from perfkit.errors import DataError, FormatError, WrongTypeError
+from perfkit.errors import DataError, FormatError, SettingError, WrongTypeError
 from perfkit.fitters.studies.decision_tree import Tree
 from tests.results.examples import EXAMPLES
 
@@ -52,13 +53,17 @@ NO_RESULTS = {
 }  # fmt: skip
 # Whatever answers to one of these is a result (also what only a fixture or a command returns: gates were forgotten).
 ASKED = ("to_frame", "plot", "summary", "markdown")
-ENDINGS = {
-    "GateVerdict": ".json",
-    "Categories": ".json",
-    "Tree": ".json",
-    "Importance": ".json",
-    "AnalysisResult": "",
-    "Calibration": ".json",
+OWN = {
+    **dict.fromkeys(
+        ("GateVerdict", "Categories", "Tree", "Importance", "Calibration", "Classification", "Fleet"), ".json"
+    ),
+    **dict.fromkeys(("Dag", "Schedule", "ExtendedRoofline", "TrueCycles"), ".npz"),
+    **dict.fromkeys(("ThreadTraces", "ThreadsResult"), ".threads"),
+    "AnalysisResult": "",  # a folder
+    "SpireModel": ".spire",
+    "Trace": ".trace",
+    "GusResult": ".gus",
+    "Diagnosis": ".answer",
 }
 
 
@@ -68,6 +73,11 @@ GROWING = {
     "Module", "Course", "Ahead", "_Inquiry", "Opened", "PerfOutput", "PerfRows", "Report", "Replay", "MemoryPass",
     "SequentialDesign",
 }  # fmt: skip
+
+
+def own(result):
+    """The ending of a class's files."""
+    return OWN.get(type(result).__name__, ".parquet")
 
 
 @pytest.fixture(params=sorted(EXAMPLES, key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__)
@@ -218,7 +228,7 @@ def test_its_displays_are_short(result):
 
 
 def test_it_is_the_same_when_loaded_again(result, tmp_path):
-    path = tmp_path / f"result{ENDINGS.get(type(result).__name__, '.parquet')}"
+    path = tmp_path / f"result{own(result)}"
     written = result.save(path)
     assert written == path
     again = type(result).load(path)
@@ -229,6 +239,29 @@ def test_it_is_the_same_when_loaded_again(result, tmp_path):
     assert list(tmp_path.iterdir()) == [path], "nothing else is left behind"
     for text in texts(path):
         json.loads(text, parse_constant=no_json)
+
+
+@pytest.mark.parametrize("ending", [*sorted(ENDINGS), ""])
+def test_a_file_is_what_its_ending_says(result, ending, tmp_path):
+    """Whatever the ending, a file of that format is written, or none; without an ending, one to load again."""
+    if own(result) == "":
+        pytest.skip("an analysis is a folder")
+    path = tmp_path / f"result{ending}"
+    try:
+        result.save(path)
+    except SettingError as error:
+        assert ending != own(result)
+        assert ending in str(error) or "found" in str(error)  # noqa: PT017 - either is right
+        assert list(tmp_path.iterdir()) == []
+        return
+    start = path.read_bytes()[:6]
+    begins = {".parquet": b"PAR1", ".pq": b"PAR1", ".npz": b"PK", ".json": (b"{", b"[")}
+    if ending in begins:
+        assert start.startswith(begins[ending])
+    if ending == ".csv":
+        assert len(pd.read_csv(path))
+    if ending in ("", own(result)):
+        assert type(result).load(path).summary() == result.summary()
 
 
 def texts(path):
@@ -347,7 +380,7 @@ def held(path):
 
 
 def test_a_failed_save_leaves_the_old_file(result, tmp_path, monkeypatch):
-    path = tmp_path / "result.parquet"
+    path = tmp_path / f"result{own(result)}"
     result.save(path)
     before = held(path)
 

@@ -252,7 +252,7 @@ class TrueCycles(Summarised):
         """Write as npz."""
         arrays: dict[str, Any] = {"samples": self.samples} | ({} if self.process is None else {"process": self.process})
         described = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _ARRAYS}
-        with replaced(path) as temporary, temporary.open("wb") as file:
+        with replaced(path, ".npz") as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, described=np.array(json_text(described)), **arrays)
         return Path(path)
 

@@ -39,7 +39,7 @@ def save_fit(path: Path, results: Mapping[str, Any], data: CpiCounts) -> Path:
     }
     head = {"format": _FORMAT, "version": _VERSION, "data": about, **results}
     table = pa.table(columns)
-    with replaced(path) as temporary:
+    with replaced(path, ".parquet", ".pq") as temporary:
         metadata = {b"perfkit": json_text(head).encode()}
         pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
     return path
@@ -77,7 +77,7 @@ def save_each(path: Path, fits: Mapping[str, Any], table: pd.DataFrame) -> Path:
     with TemporaryDirectory() as folder:
         for k, fit in enumerate(fits.values()):
             metadata[f"perfkit:{k}".encode()] = fit.save(Path(folder) / str(k)).read_bytes()
-    with replaced(path) as temporary:
+    with replaced(path, ".parquet", ".pq") as temporary:
         rows = pa.Table.from_pandas(table)
         metadata |= rows.schema.metadata or {}
         pq.write_table(rows.replace_schema_metadata(metadata), temporary, compression="zstd")

@@ -409,7 +409,7 @@ class Schedule(Summarised):
         )
         arrays = {name: getattr(self, name) for name in ("states", "counts", "nodes", "shapes", *_OPTIONAL)}
         kept = {name: array for name, array in arrays.items() if array is not None}
-        with replaced(path) as temporary, temporary.open("wb") as out:
+        with replaced(path, ".npz") as temporary, temporary.open("wb") as out:
             np.savez_compressed(out, about=np.array(about), **kept)
         return path
 

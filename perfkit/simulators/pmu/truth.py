@@ -139,7 +139,7 @@ class Truth(Summarised):
         head = {"format": _FORMAT, "version": 1, "core": self.core, "weight": self.weight, "kind": self.kind}
         path = Path(path)
         whole = arrow.replace_schema_metadata({b"perfkit": json_text(head).encode()})
-        with replaced(path) as temporary:
+        with replaced(path, ".parquet", ".pq") as temporary:
             pq.write_table(whole, temporary, compression="zstd")
         return path
 
