@@ -19,14 +19,78 @@ import tomllib
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from perfkit.base.files import shipped_folder
 from perfkit.base.results import KINDS
-from perfkit.errors import DataError, SettingError, closest, of_extra
+from perfkit.errors import DataError, SettingError, closest, expect, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perfkit.diagnosis.noise_result import NoiseResult
+    from perfkit.fitters.bottlenecks.forest import Forest
+    from perfkit.machine.core import Microarchitecture
+    from perfkit.samples.table import Samples
+    from perfkit.simulators.pmu.truth import Truth
+    from perfkit.study.runs import StudyRuns
+    from perfkit.trace.trace import Trace
+
+    # The names of the data sets of each type, for type checkers (tests/test_datasets.py compares).
+    _SAMPLES = Literal[
+        "cpi/artefact", "cpi/planted", "cpi/workloads", "pmu/skylake_x", "pmu/zen4", "spire/bad_speculation",
+        "spire/core", "spire/front_end", "spire/memory", "spire/train",
+    ]  # fmt: skip
+    _TABLES = Literal[
+        "accuracy/raptor_cove-corpus", "accuracy/raptor_cove-held-out", "accuracy/redwood_cove-corpus",
+        "accuracy/redwood_cove-held-out", "accuracy/zen3-corpus", "accuracy/zen3-held-out", "accuracy/zen4-corpus",
+        "accuracy/zen4-held-out", "accuracy/zen5-corpus", "accuracy/zen5-held-out", "blocks/raptor_cove",
+        "blocks/zen4", "bottlenecks/classes", "bottlenecks/league", "bottlenecks/runs", "cpi/paper/statistics",
+        "cpi/paper/table-03", "cpi/paper/table-04", "cpi/paper/table-05", "cpi/paper/table-06", "cpi/paper/table-08",
+        "cpi/paper/table-10", "cpi/paper/table-12", "cpi/paper/table-14", "cpi/truth", "events/published",
+        "gus/correlation_measured", "gus/table-2", "pmu/skylake_x-importances", "pmu/skylake_x-roofs",
+        "pmu/skylake_x-variants", "pmu/zen4-importances", "pmu/zen4-roofs", "second-truth/zen4",
+        "second-truth/zen4-noise", "second-truth/zen4-scores", "spire/table-1", "spire/table-2", "spire/table-3",
+    ]  # fmt: skip
+    _STUDIES = Literal["studies/fma", "studies/gather", "studies/stream"]
+    _TRACES = Literal[
+        "traces/branchy", "traces/cholesky-scalar", "traces/correlation-v0", "traces/correlation-v0-small",
+        "traces/correlation-v1", "traces/correlation-v1-small", "traces/correlation-v2", "traces/correlation-v2-small",
+        "traces/correlation-v3", "traces/correlation-v3-small", "traces/correlation-v4", "traces/correlation-v4-small",
+        "traces/correlation-v5", "traces/correlation-v5-small", "traces/correlation-v6", "traces/correlation-v6-small",
+        "traces/divider", "traces/fig1a", "traces/fig1b", "traces/floyd-warshall-avx2", "traces/gather-avx2",
+        "traces/gemm-avx2", "traces/gemm-avx512", "traces/gemm-scalar", "traces/jacobi-1d-avx2",
+        "traces/jacobi-2d-avx2", "traces/l2-bound", "traces/latency-add", "traces/latency-multiply",
+        "traces/load-bound", "traces/masked-update-avx512", "traces/pointer-chase", "traces/store-bound",
+        "traces/store-forward", "traces/throughput-add", "traces/triad",
+    ]  # fmt: skip
+    _TRUTHS = Literal[
+        "pmu/skylake_x-truth", "pmu/skylake_x-truth-warm", "pmu/zen4-truth", "pmu/zen4-truth-warm",
+    ]  # fmt: skip
+    _NOISE = Literal[
+        "noise/golden_cove/additions", "noise/golden_cove/chase", "noise/golden_cove/fma",
+        "noise/golden_cove/integers", "noise/golden_cove/loads", "noise/golden_cove/mispredicted",
+        "noise/zen3/additions", "noise/zen3/chase", "noise/zen3/fma", "noise/zen3/integers", "noise/zen3/loads",
+        "noise/zen3/mispredicted", "noise/zen4/additions", "noise/zen4/chase", "noise/zen4/fma", "noise/zen4/integers",
+        "noise/zen4/loads", "noise/zen4/mispredicted",
+    ]  # fmt: skip
+    _FORESTS = Literal["bottlenecks/model", "bottlenecks/stacks"]
+    _CORES = Literal["cores/zen4-host"]
+    _TEXTS = Literal[
+        "bottlenecks/answers", "kernels/2mm", "kernels/3mm", "kernels/adi", "kernels/atax", "kernels/bicg",
+        "kernels/branchy", "kernels/cholesky", "kernels/correlation", "kernels/correlation-v0",
+        "kernels/correlation-v1", "kernels/correlation-v2", "kernels/correlation-v3", "kernels/correlation-v4",
+        "kernels/correlation-v5", "kernels/correlation-v6", "kernels/correlation.h", "kernels/covariance",
+        "kernels/deriche", "kernels/divider", "kernels/doitgen", "kernels/durbin", "kernels/fdtd-2d", "kernels/fig1a",
+        "kernels/fig1b", "kernels/floyd-warshall", "kernels/gather", "kernels/gemm", "kernels/gemver",
+        "kernels/gesummv", "kernels/gramschmidt", "kernels/heat-3d", "kernels/jacobi-1d", "kernels/jacobi-2d",
+        "kernels/kernel.h", "kernels/l2-bound", "kernels/latency-add", "kernels/latency-multiply",
+        "kernels/load-bound", "kernels/lu", "kernels/ludcmp", "kernels/masked-update", "kernels/mvt",
+        "kernels/nussinov", "kernels/pointer-chase", "kernels/seidel-2d", "kernels/store-bound",
+        "kernels/store-forward", "kernels/string-copy", "kernels/symm", "kernels/syr2k", "kernels/syrk",
+        "kernels/throughput-add", "kernels/triad", "kernels/trisolv", "kernels/trmm", "pmu/answers",
+        "studies/fma.yaml", "studies/gather.c", "studies/gather.yaml", "studies/stream.c", "studies/stream.yaml",
+    ]  # fmt: skip
 
 # How each format is read: "module:function" of the path, imported when first used.
 FORMATS = {
@@ -95,6 +159,46 @@ class Dataset:
         return loaded
 
 
+@overload
+def load(name: "_SAMPLES", root: None = ...) -> "Samples": ...
+
+
+@overload
+def load(name: "_TABLES", root: None = ...) -> "pd.DataFrame": ...
+
+
+@overload
+def load(name: "_STUDIES", root: None = ...) -> "StudyRuns": ...
+
+
+@overload
+def load(name: "_TRACES", root: None = ...) -> "Trace": ...
+
+
+@overload
+def load(name: "_TRUTHS", root: None = ...) -> "Truth": ...
+
+
+@overload
+def load(name: "_NOISE", root: None = ...) -> "NoiseResult": ...
+
+
+@overload
+def load(name: "_FORESTS", root: None = ...) -> "Forest": ...
+
+
+@overload
+def load(name: "_CORES", root: None = ...) -> "Microarchitecture": ...
+
+
+@overload
+def load(name: "_TEXTS", root: None = ...) -> str: ...
+
+
+@overload
+def load(name: str, root: str | Path | None = ...) -> Any: ...
+
+
 def load(name: str, root: str | Path | None = None) -> Any:
     """Return a shipped data set by name, after checking its sum.
 
@@ -116,6 +220,7 @@ def load(name: str, root: str | Path | None = None) -> Any:
 
 def find(name: str, root: str | Path | None = None) -> Dataset:
     """Return the description of a data set; an unknown name is an error that says which look alike."""
+    expect(isinstance(name, str), name, "perfkit.datasets", "a data set's name", "perfkit.datasets.names() lists them")
     known = {d.name: d for d in catalogue(root)}
     if name not in known:
         near = closest(name, known) or sorted(known)[:5]

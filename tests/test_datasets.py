@@ -27,6 +27,31 @@ def test_every_shipped_data_set_is_what_its_manifest_says():
         assert (ROOT / script[0]).is_file(), f"{dataset.name}: {script[0]} is absent"
 
 
+def test_a_strict_type_checker_knows_what_each_data_set_is(tmp_path):
+    """A new data set belongs into the lists of names in `perfkit.datasets`: its type is Any there, if it is not."""
+    names = pk.datasets.names()
+    consumer = tmp_path / "consumer.py"
+    lines = ["import perfkit as pk", *(f'reveal_type(pk.datasets.load("{name}"))' for name in names)]
+    consumer.write_text("\n".join([*lines, "reveal_type(pk.datasets.load(str()))"]) + "\n")
+    (tmp_path / "pandas").mkdir()  # in the place of pandas-stubs
+    (tmp_path / "pandas" / "__init__.pyi").write_text("class DataFrame: ...\n")
+    settings = ["--strict", "--config-file=", "--follow-imports=silent", "--ignore-missing-imports"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *settings, f"--cache-dir={ROOT / '.mypy_cache' / 'datasets'}", str(consumer)],
+        env={**os.environ, "MYPYPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    revealed = re.findall(r'Revealed type is "([^"]*)"', done.stdout)
+    assert len(revealed) == len(names) + 1, done.stdout + done.stderr
+    kinds = {name: type(pk.datasets.load(name)).__name__ for name in names}
+    assert dict(zip(names, [kind.rpartition(".")[2] for kind in revealed], strict=False)) == kinds
+    assert revealed[-1] == "Any", "a name that is not known before the program runs"
+
+
 def test_every_file_of_a_data_folder_is_described():
     described = {d.path.resolve() for d in pk.datasets.catalogue()}
     for manifest in (ROOT / "data").glob("*/manifest.toml"):

@@ -73,23 +73,40 @@ def give_compiled_code_a_place() -> str:
     return made
 
 
+# Endings that say what is in a file, to people and to other programs.
+ENDINGS = frozenset(
+    (".csv", ".html", ".ipynb", ".json", ".md", ".npy", ".npz", ".parquet", ".pdf", ".png", ".pq", ".svg", ".toml",
+     ".tsv", ".txt", ".xlsx", ".yaml", ".yml")
+)  # fmt: skip
+
+
+def _check_ending(path: str | Path, own: tuple[str, ...]) -> None:
+    ending = Path(path).suffix.lower()
+    if own and ending in ENDINGS and ending not in own:
+        fitting = Path(path).with_suffix(own[0]).name
+        raise SettingError(f"{path}: what is saved here is no {ending} file; name it {fitting}, or without an ending")
+
+
 @contextmanager
-def replaced(path: str | Path) -> Iterator[Path]:
+def replaced(path: str | Path, *own: str) -> Iterator[Path]:
     """Give a temporary path beside ``path``; what was written there takes its place when the block ends without error.
 
     The old file stays as it was if the block fails (a full disk, an interruption). Symbolic links are followed.
     A device or a pipe (``/dev/stdout``) is no file to replace: it is given itself, to be written to.
 
+    With ``own`` endings (the best one first) a path that ends as another format does is refused.
+
     Raises
     ------
     SettingError
-        There is no such folder, or the path is one.
+        There is no such folder, the path is one, or it ends as another format does.
 
     Examples
     --------
     >>> with replaced("result.json") as temporary:
     ...     temporary.write_text("{}")
     """
+    _check_ending(path, own)
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise SettingError(f"{path}: a folder; name a file to write")
@@ -307,6 +324,61 @@ def afford(n: int, path: str | Path, what: str) -> int:
     return n
 
 
+_NO_NUMBER = "not finite"
+
+
+def json_text(value: Any, default: Callable[[Any], Any] | None = None, *, exact: bool = True, **options: Any) -> str:
+    """Return a value as JSON, which has no NaN and no infinity.
+
+    Parameters
+    ----------
+    value
+        What `json.dumps` takes.
+    default : callable, optional
+        As of `json.dumps`.
+    exact : bool
+        Whether `of_json` shall read what is not finite again, from an object in its place; else it is null.
+    options
+        Of `json.dumps`.
+
+    Examples
+    --------
+    >>> json_text([1.5, float("nan")]), json_text([float("inf")], exact=False)
+    ('[1.5, {"not finite": "nan"}]', '[null]')
+    """
+    try:
+        return json.dumps(value, default=default, allow_nan=False, **options)
+    except ValueError:
+        return json.dumps(_finite(value, default, exact), allow_nan=False, **options)
+
+
+def _finite(value: Any, default: Callable[[Any], Any] | None, exact: bool) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return {_NO_NUMBER: str(float(value))} if exact else None
+    if isinstance(value, dict):
+        return {key: _finite(each, default, exact) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each, default, exact) for each in value]
+    if default is None or value is None or isinstance(value, str | int | float):
+        return value
+    return _finite(default(value), default, exact)
+
+
+def of_json(data: bytes | str) -> Any:
+    """Return what JSON holds, with the NaN and infinities that `json_text` wrote (older files hold them bare).
+
+    Examples
+    --------
+    >>> of_json('[{"not finite": "-inf"}, NaN, {"a": 1}]')
+    [-inf, nan, {'a': 1}]
+    """
+    return json.loads(data, object_hook=_number_of)
+
+
+def _number_of(found: dict[str, Any]) -> Any:
+    return float(found[_NO_NUMBER]) if found.keys() == {_NO_NUMBER} else found
+
+
 def json_object(data: bytes | str, path: str | Path, what: str) -> dict[str, Any]:
     """Return JSON that is one object.
 
@@ -318,8 +390,8 @@ def json_object(data: bytes | str, path: str | Path, what: str) -> dict[str, Any
     if len(data) > LARGEST_TEXT:
         raise FormatError(f"{path}: {what} is {len(data):,} bytes long; at most {LARGEST_TEXT:,} are read")
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        found = of_json(data)
+    except (ValueError, TypeError, RecursionError) as error:
         raise FormatError(f"{path}: expected {what}; its description is not JSON ({error})") from error
     if not isinstance(found, dict):
         raise FormatError(f"{path}: expected {what}, a JSON object; found a {type(found).__name__}")
@@ -358,6 +430,7 @@ def write_archive(
     header: tuple[str, Mapping[str, Any]],
     arrays: "Mapping[str, np.ndarray]",
     inner: Mapping[str, Any],
+    own: str,
 ) -> Path:
     """Write a ZIP archive of a header, arrays and whole files; one of that name is replaced once the new is complete.
 
@@ -371,6 +444,8 @@ def write_archive(
         Name -> array, written as ``NAME.npy``.
     inner : mapping
         Name -> something with ``save(path)``, whose file is put into the archive as it is.
+    own : str
+        The ending of such files.
     """
     import io
     import tempfile
@@ -387,11 +462,11 @@ def write_archive(
         archive.writestr(info, data)
 
     with (
-        replaced(path) as temporary,
+        replaced(path, own) as temporary,
         tempfile.TemporaryDirectory(dir=temporary.parent, prefix=f"{temporary.name}.") as folder,
         zipfile.ZipFile(temporary, "w") as archive,
     ):
-        put(header[0], json.dumps(header[1], indent=1).encode(), zipfile.ZIP_DEFLATED)
+        put(header[0], json_text(header[1], indent=1).encode(), zipfile.ZIP_DEFLATED)
         for name, values in arrays.items():
             data = io.BytesIO()
             np.lib.format.write_array(data, values, allow_pickle=False)

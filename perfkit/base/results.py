@@ -6,17 +6,26 @@ see `Result`. Pictures live in `perfkit.plots`, above the results; `draw` is the
 
 import html
 import io
-import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from inspect import signature
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
-from perfkit.base.files import arrow_table, existing, reading, replaced
-from perfkit.errors import FormatError, SettingError, UnavailableError, did_you_mean, expect, listed, of_extra
+from perfkit.base.files import arrow_table, existing, json_text, of_json, reading, replaced
+from perfkit.errors import (
+    DataError,
+    FormatError,
+    SettingError,
+    UnavailableError,
+    did_you_mean,
+    expect,
+    listed,
+    of_extra,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,8 +168,8 @@ class Plain(Summarised):
     def save(self, path: str | Path) -> Path:
         """Write everything as JSON."""
         head = {"format": _FORMAT, "version": _VERSION, "class": type(self).__name__, "values": vars(self)}
-        with replaced(path) as temporary:
-            temporary.write_text(json.dumps(head, default=_plain) + "\n", encoding="utf-8")
+        with replaced(path, ".json") as temporary:
+            temporary.write_text(json_text(head, _plain) + "\n", encoding="utf-8")
         return Path(path)
 
     @classmethod
@@ -176,7 +185,7 @@ class Plain(Summarised):
         """
         name, found = cls.__name__, existing(path)
         with reading(path, f"JSON that {name}.save wrote"):
-            head = json.loads(found.read_text(encoding="utf-8"))
+            head = of_json(found.read_text(encoding="utf-8"))
             if not isinstance(head, dict) or head.get("format") != _FORMAT or head.get("class") != name:
                 raise FormatError(f"{path}: JSON, but not what {name}.save wrote")
             return answering(cls._of(_tuples(head["values"])))
@@ -231,7 +240,7 @@ def _write_parquet(result: Tabled, table: "pd.DataFrame", temporary: Path) -> No
         "series": series,
     }
     rows = pa.Table.from_pandas(table)
-    metadata |= {**(rows.schema.metadata or {}), b"perfkit": json.dumps(head, default=_plain).encode()}
+    metadata |= {**(rows.schema.metadata or {}), b"perfkit": json_text(head, _plain).encode()}
     pq.write_table(rows.replace_schema_metadata(metadata), temporary, compression="zstd")
 
 
@@ -245,7 +254,7 @@ def _loaded(cls: type[_T], path: Path) -> _T:
 
 def _rebuilt(cls: type[_T], arrow: Any, path: Path) -> _T:
     metadata = arrow.schema.metadata or {}
-    head = json.loads(metadata.get(b"perfkit", b"{}"))
+    head = of_json(metadata.get(b"perfkit", b"{}"))
     if head.get("format") != _FORMAT or head["class"] != cls.__name__:
         found = head.get("class", head.get("format", "a plain table"))
         raise FormatError(f"{path}: a parquet file, but not one that {cls.__name__}.save wrote (found {found})")
@@ -371,6 +380,30 @@ def markdown_table(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
+def check_top(top: object) -> None:
+    """Refuse what is no number of rows or bars to show.
+
+    Raises
+    ------
+    SettingError
+        It is below 1, or no whole number.
+    """
+    if not isinstance(top, Integral) or top < 1:
+        raise SettingError(f"top is a whole number of at least 1, how many to show; found {top!r}")
+
+
+def expect_shown(there: object, what: str) -> None:
+    """Refuse to draw a result that holds nothing; `what` says what it lacks.
+
+    Raises
+    ------
+    DataError
+        There is nothing to draw.
+    """
+    if not there:
+        raise DataError(f"{what}: there is nothing to draw")
+
+
 def _check_axes(cls: type, ax: object) -> None:
     """Refuse what is no axes where axes are meant: a number of bars, say, or a table, given without its name."""
     others = list(signature(cls.plot).parameters)[2:] if hasattr(cls, "plot") else []
@@ -398,6 +431,7 @@ def drawn(picture: str, result: Any, /, **options: Any) -> Any:
         Passed on; ``ax`` among them.
     """
     _check_axes(type(result), options.get("ax"))
+    check_top(options.get("top", 1))
     module, _, name = picture.partition(":")
     made = getattr(import_module(f"perfkit.plots.{module}"), name)(result, **options)
     figure = getattr(made, "figure", made)

@@ -17,7 +17,7 @@ from perfkit.errors import PerfkitWarning
 
 def print_json(found: Any) -> None:
     """Print JSON; a number that JSON cannot say (NaN, infinity) is null."""
-    typer.echo(json.dumps(_plain(found), indent=1))
+    typer.echo(json.dumps(_plain(found), indent=1, allow_nan=False))
 
 
 def rows(frame: Any) -> list[dict[str, Any]]:

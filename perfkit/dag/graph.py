@@ -13,7 +13,6 @@ A DAG given by hand is the same thing: one block, executed once.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import zipfile
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.base.files import array_of, check_fields, existing, json_object, member, reading, replaced
+from perfkit.base.files import array_of, check_fields, existing, json_object, json_text, member, reading, replaced
 from perfkit.dag.handmade import program_of_nodes
 from perfkit.dag.program import HOLD, OPS, OTHER, BlockProgram, Consumer, Ints
 from perfkit.errors import DataError, FormatError, SettingError, expect
@@ -180,9 +179,9 @@ class Dag:
     def save(self, path: str | Path) -> Path:
         """Write the DAG as a compressed .npz file and return its path."""
         path = Path(path)
-        about = json.dumps({"format": _FORMAT, "name": self.name, "kind": self.kind, "facts": self.facts})
+        about = json_text({"format": _FORMAT, "name": self.name, "kind": self.kind, "facts": self.facts})
         arrays: dict[str, Any] = {**self.program._asdict(), "stream": self.stream, "about": np.array(about)}
-        with replaced(path) as temporary, temporary.open("wb") as out:
+        with replaced(path, ".npz") as temporary, temporary.open("wb") as out:
             np.savez_compressed(out, **arrays)
         return path
 

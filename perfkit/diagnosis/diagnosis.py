@@ -1,6 +1,5 @@
 """The answer to "why is this slow?": what was measured, what was simulated, and what follows."""
 
-import json
 import re
 import textwrap
 from collections import Counter
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.base.files import a_path
+from perfkit.base.files import a_path, json_text, of_json
 from perfkit.base.results import Kind, Summarised, draw
 from perfkit.collectors.profile.hot import HotFunction, too_few
 from perfkit.collectors.tracer.demangle import named_as
@@ -802,7 +801,7 @@ class Diagnosis(Summarised):
     def save(self, path: str | Path) -> Path:
         """Write the answer with its simulation: `load` opens it, and `perfkit.GusResult.load` opens the simulation."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "result"}
-        return self.result.save_with(Path(path), {"answer": json.loads(json.dumps(values, default=_plain))})
+        return self.result.save_with(Path(path), {"answer": of_json(json_text(values, _plain))})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 
-from perfkit.base.results import Tabled, draw, drawn
+from perfkit.base.results import Tabled, draw, drawn, expect_shown
 from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, Bend, bend, first_bottleneck, word
 from perfkit.errors import of_extra
 
@@ -255,6 +255,7 @@ class NoiseResult(Tabled):
 
         Measured curves are solid, with their intervals; simulated ones dashed.
         """
+        expect_shown(len(self.curves), "no curve was measured")
         if ax is None and kinds is None:
             figure: Figure = drawn("noise:plot_strips", self)
             return figure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
-from perfkit.base.results import Tabled, draw, joint_kind, labelled, markdown_table
+from perfkit.base.results import Tabled, check_top, draw, expect_shown, joint_kind, labelled, markdown_table
 from perfkit.errors import DataError, PerfkitError, SettingError, listed
 from perfkit.exploration.exploration import per_work
 from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
@@ -121,6 +121,7 @@ class CountsDiff(Tabled):
         top
             Rows of the table of rates.
         """
+        check_top(top)
         head = "\n".join(f"- {line}" for line in self.summary().splitlines())
         rates = [
             (row.event, *("not counted" if pd.isna(v) else f"{v:.4g}" for v in (row.rate_a, row.rate_b, row.ratio)))
@@ -137,6 +138,7 @@ class CountsDiff(Tabled):
 
     def plot(self, ax: "Axes | None" = None, top: int = 12) -> "Axes":
         """Draw how many times as large each event's rate is in B, the largest factors on top; return the axes."""
+        expect_shown(self.to_frame()["ratio"].notna().any(), "no event was counted, per work, on both sides")
         return draw("samples:plot_counts_diff", self, top=top, ax=ax)
 
 

@@ -137,7 +137,7 @@ def explore(
     failed: list[str] = []
     if isinstance(source, Samples):
         parts = [source]
-    elif isinstance(source, Fleet):
+    elif isinstance(source, Fleet) or hasattr(source, "columns"):  # a table, whose columns' names are no files
         expect_samples(source, "explore")
     else:
         parts, failed, kind = _read(source, time_event, work_event)

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from perfkit.base.results import Tabled, draw, labelled
-from perfkit.errors import DataError, SettingError, expect
+from perfkit.errors import DataError, SettingError
 from perfkit.samples.events import per_unit
-from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
+from perfkit.samples.fleet import Fleet, Key, Piece, expect_fleet, groups_of
 from perfkit.samples.parts import by_event
 
 if TYPE_CHECKING:
@@ -165,8 +165,7 @@ def fleet_changes(
     >>> str(changes.found["quantity"].iloc[0])
     'cycles per instruction'
     """
-    how = "open the files of its machines with perfkit.open_samples(..., memory=False)"
-    expect(isinstance(fleet, Fleet), fleet, "fleet_changes", "a Fleet", how)
+    expect_fleet(fleet, "fleet_changes")
     groups = [by] if isinstance(by, str) else list(by)
     if label in (*groups, "machine") or "machine" in groups:
         raise SettingError(f"`by` names the groups to compare one by one: it may name neither {label!r} nor 'machine'")

@@ -353,7 +353,7 @@ class Microarchitecture:
         FormatError
             The file is not a valid core: an unknown key, a value out of range, a missing source.
         """
-        how = "perfkit cores lists those that ship"
+        how = "perfkit.Microarchitecture.names() lists those that ship"
         expect(isinstance(name, str | Path), name, "Microarchitecture.load", "a core's name or file", how)
         if name == "host":
             found = recognised_host()

@@ -5,7 +5,6 @@ runs that share the labels asked for), and summaries are merged in the order of 
 how many workers there are.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from perfkit.base.files import existing, json_object, reading, replaced
+from perfkit.base.files import existing, json_object, json_text, reading, replaced
 from perfkit.base.in_order import Progress, in_order
 from perfkit.base.results import Summarised, answering, draw, joint_kind
 from perfkit.errors import DataError, FormatError, SettingError, counted, did_you_mean, expect
@@ -322,8 +321,8 @@ class Fleet(Summarised):
             "files": self.files.to_dict(orient="list"),
             **{n: getattr(self, n) for n in ("time_event", "work_event", "machines_known", "notes")},
         }
-        with replaced(path) as temporary:
-            temporary.write_text(json.dumps(head, default=_plain), encoding="utf-8")
+        with replaced(path, ".json") as temporary:
+            temporary.write_text(json_text(head, _plain), encoding="utf-8")
         return Path(path)
 
     @classmethod
@@ -412,3 +411,15 @@ def _splits(groups: Sequence[int], each: int, each_task: int) -> Iterator[tuple[
 
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
+
+
+def expect_fleet(given: Any, where: str) -> None:
+    """Refuse what is no `Fleet`, and say how to open one.
+
+    Raises
+    ------
+    WrongTypeError
+        Something else was given, for example Samples or a DataFrame.
+    """
+    how = "save samples, and open their files with perfkit.open_samples(..., memory=False)"
+    expect(isinstance(given, Fleet), given, where, "a Fleet", how)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from perfkit.base.files import check_fields, existing, json_object, reading, replaced
+from perfkit.base.files import check_fields, existing, json_object, json_text, of_json, reading, replaced
 from perfkit.errors import DataError, FormatError
 from perfkit.samples.table import RUN_COLUMNS, Samples, complete_table, no_accounting, no_problems
 
@@ -112,9 +112,9 @@ def write_columns(path: str | Path, columns: Mapping[str, Any], head: Mapping[st
 
     arrays = {name: pa.array(values) for name, values in columns.items()}
     schema = pa.schema([pa.field(name, array.type, nullable=False) for name, array in arrays.items()])
-    metadata = {b"perfkit": json.dumps({"format": FORMAT, "version": _VERSION, **head}).encode()}
+    metadata = {b"perfkit": json_text({"format": FORMAT, "version": _VERSION, **head}).encode()}
     table = pa.table(list(arrays.values()), schema=schema.with_metadata(metadata))
-    with replaced(path) as temporary:
+    with replaced(path, ".parquet", ".pq") as temporary:
         pq.write_table(
             table,
             temporary,
@@ -169,7 +169,7 @@ def runs_of(part: Part) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     with reading(part.path, "a parquet file of samples"):
-        head = json.loads(pq.read_metadata(part.path).metadata[b"perfkit"])
+        head = of_json(pq.read_metadata(part.path).metadata[b"perfkit"])
         runs = pd.DataFrame(head["runs"]).astype(dict.fromkeys(("run", *RUN_COLUMNS), "str"))
     return runs.set_index("run")
 
@@ -182,7 +182,7 @@ def load_part(part: Part) -> Samples:
         return Samples.load(part.path)
     with reading(part.path, "a parquet file of intervals"):
         table = pq.read_table(part.path, memory_map=False)
-        head = json.loads(table.schema.metadata[b"perfkit"])
+        head = of_json(table.schema.metadata[b"perfkit"])
         frame = _long(table.to_pandas(), head)
         return Samples(
             complete_table(frame),
@@ -219,7 +219,7 @@ def load_rows(part: Part, rows: np.ndarray) -> Samples:
         table = samples.select(mask=np.isin(numbers, rows)).table
     else:
         with reading(part.path, "a parquet file of intervals"), pq.ParquetFile(part.path, memory_map=True) as file:
-            head = json.loads(file.schema_arrow.metadata[b"perfkit"])
+            head = of_json(file.schema_arrow.metadata[b"perfkit"])
             found = []
             for i, (low, high) in enumerate(pairwise(np.cumsum([0, *part.groups]).tolist())):
                 here = rows[(rows >= low) & (rows < high)] - low

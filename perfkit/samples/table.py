@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import pandas as pd
 
-from perfkit.base.files import check_fields, existing, json_object, reading, replaced
+from perfkit.base.files import check_fields, existing, json_object, json_text, reading, replaced
 from perfkit.base.results import KINDS, Kind, Summarised, draw, drawn, joint_kind
 from perfkit.errors import DataError, FormatError, SettingError, closest, counted, expect, listed
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, counter_unit, is_translated, normalise, per_unit
@@ -271,7 +271,7 @@ class Samples(Summarised):
         """
         how = "put several into a list, or read dumps with perfkit.read_samples"
         expect(isinstance(parts, Iterable), parts, "Samples.concat", "several Samples", how)
-        parts = list(parts)
+        parts = [parts] if isinstance(parts, pd.DataFrame) else list(parts)
         if not parts:
             raise DataError("nothing to concatenate: expected at least one Samples")
         for part in parts:
@@ -547,10 +547,10 @@ class Samples(Summarised):
         }
         head["empty"] = [c for c in _NUMBERS if np.isnan(np.fmin.reduce(self.table[c].to_numpy(), initial=np.nan))]
         arrays = {c: _to_arrow(self.table[c]) for c in COLUMNS if c not in head["empty"]}
-        arrow = pa.table(arrays).replace_schema_metadata({b"perfkit": json.dumps(head).encode()})
+        arrow = pa.table(arrays).replace_schema_metadata({b"perfkit": json_text(head).encode()})
         path = Path(path)
         # A dictionary of floats helps nobody, and lz4 is read at twice the speed of zstd.
-        with replaced(path) as temporary:
+        with replaced(path, ".parquet", ".pq") as temporary:
             pq.write_table(
                 arrow,
                 temporary,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
-from perfkit.base.files import a_path, arrow_table, check_fields, existing, json_object, reading, replaced
-from perfkit.base.results import Summarised, answering, draw, labelled
+from perfkit.base.files import a_path, arrow_table, check_fields, existing, json_object, json_text, reading, replaced
+from perfkit.base.results import Summarised, answering, draw, expect_shown, labelled
 from perfkit.errors import (
     DataError,
     FormatError,
@@ -301,6 +301,7 @@ class StudyRuns(Summarised):
         By default of the figure that had to settle, over the first dimension with several values that are numbers, a
         line for each value of the next.
         """
+        expect_shown(len(self.ok), "no run was measured")
         varied = [name for name in self.dimensions if len(self.ok[name].unique()) > 1] or list(self.dimensions)
         numbers = [name for name in varied if pd.api.types.is_numeric_dtype(self.ok[name])]
         across = x or (numbers or varied)[0]
@@ -366,8 +367,8 @@ class StudyRuns(Summarised):
         whole = pa.Table.from_pandas(self.table.reset_index(), preserve_index=False)
         whole = whole.append_column(_NESTED, pa.array(list(nested.values()), type=_nested_type()))
         about = {"dimensions": self.dimensions, "metadata": self.metadata}
-        whole = whole.replace_schema_metadata({**(whole.schema.metadata or {}), _MARK: json.dumps(about).encode()})
-        with replaced(path) as temporary:
+        whole = whole.replace_schema_metadata({**(whole.schema.metadata or {}), _MARK: json_text(about).encode()})
+        with replaced(path, ".parquet", ".pq") as temporary:
             pq.write_table(whole, temporary, compression="zstd", compression_level=9)
         return Path(path)
 

@@ -4,7 +4,6 @@ Addresses are stored as differences to the last address of the same operand, whi
 hundred million instructions often fit a few megabytes, and reading is bound by memory, not by decompression.
 """
 
-import json
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -23,6 +22,7 @@ from perfkit.base.files import (
     check_fields,
     existing,
     json_object,
+    json_text,
     member,
     reading,
     replaced,
@@ -54,7 +54,7 @@ def save_trace(path: Path, code: StaticCode, provenance: Provenance, chunks: Ite
     codec = zstandard.ZstdCompressor(level=level)
     lengths = np.diff(code.block_start).astype(np.int64)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replaced(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+    with replaced(path, ".trace") as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         sizes, instructions = [], 0
         for number, chunk in enumerate(chunks):
             sizes.append({name: len(getattr(chunk, name)) for name in _STREAMS})
@@ -64,7 +64,7 @@ def save_trace(path: Path, code: StaticCode, provenance: Provenance, chunks: Ite
                 if name == "addresses":
                     values = _differences(chunk.stream, code.block_operand_start, values)
                 _put(archive, f"{name}/{number:06}.zst", _compress(codec, values))
-        _put(archive, "code.json", json.dumps(_tables(code)).encode(), zipfile.ZIP_DEFLATED)
+        _put(archive, "code.json", json_text(_tables(code)).encode(), zipfile.ZIP_DEFLATED)
         header = {
             "format": MAGIC,
             "version": VERSION,
@@ -73,7 +73,7 @@ def save_trace(path: Path, code: StaticCode, provenance: Provenance, chunks: Ite
             "chunks": sizes,
             "provenance": provenance_to_dict(provenance),
         }
-        _put(archive, "trace.json", json.dumps(header, indent=1).encode())
+        _put(archive, "trace.json", json_text(header, indent=1).encode())
     return path
 
 

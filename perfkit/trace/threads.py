@@ -209,7 +209,7 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
         header = {"format": MAGIC, "version": VERSION, "threads": len(self), "bodies": list(self.bodies)}
         calls = {f"{number:02}.calls": each for number, each in enumerate(self.calls)}
         traces = {f"{number:02}.trace": each for number, each in enumerate(self.traces)}
-        return write_archive(path, ("threads.json", header), calls, traces)
+        return write_archive(path, ("threads.json", header), calls, traces, ".threads")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -393,6 +393,6 @@ class StreamedTrace(Trace):
 
     def save(self, path: str | Path, *, level: int = 3) -> Path:  # noqa: ARG002 - its file is compressed already
         """Copy the file."""
-        with replaced(path) as temporary:
+        with replaced(path, ".trace") as temporary:
             shutil.copyfile(self.path, temporary)
         return Path(path)

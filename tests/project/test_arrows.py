@@ -38,8 +38,15 @@ BY_NAME = {
     "perfkit/datasets.py",
     "perfkit/base/warm.py",  # what it is told to import
     "perfkit/collectors/dag/python_function.py",
+    "perfkit/collectors/tracer/child.py",  # the user's script
 }
 
+
+# What imports a module by its name as text.
+IMPORTERS = {
+    "import_module", "__import__", "resolve_name", "runpy", "run_module", "run_path", "module_from_spec", "exec_module",
+    "load_module", "SourceFileLoader", "__loader__",
+}  # fmt: skip
 
 MOST_ARROWS = 89
 
@@ -65,6 +72,9 @@ def copy(sources_copy):
             p.unlink()
         elif p.read_text() != before[p]:
             p.write_text(before[p])
+    for folder in sorted(sources_copy.rglob("*/"), reverse=True):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def broken(root: Path) -> set[str]:
@@ -119,10 +129,32 @@ def computing_widgets(root: Path) -> set[tuple[str, str]]:
 
 
 def importing_by_name(root: Path) -> set[str]:
-    """Return the modules that import others by their name as text."""
-    by_name = {"import_module", "__import__"}
-    likely = [p for p in (root / "perfkit").rglob("*.py") if any(name in p.read_text() for name in by_name)]
-    return {str(p.relative_to(root)) for p in likely if called(ast.parse(p.read_text())) & by_name}
+    """Return the modules that import others by their name as text, whatever they call the function that does it."""
+    files = [p for folder in ("perfkit", "widgets/perfkit_widgets") for p in (root / folder).rglob("*.py")]
+    likely = [p for p in files if any(name in p.read_text() for name in IMPORTERS)]
+    return {str(p.relative_to(root)) for p in likely if named(ast.parse(p.read_text())) & IMPORTERS}
+
+
+def named(tree: ast.Module) -> set[str]:
+    """Return the names that a module reads or imports, before they are renamed, and its words that are one name."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {part for alias in node.names for part in alias.name.split(".")}
+            found |= set((getattr(node, "module", None) or "").split("."))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+    return found
+
+
+def without_init(root: Path) -> set[str]:
+    """Return the folders with modules that are no packages, which grimp and import-linter do not look into."""
+    files = [p for folder in ("perfkit", "widgets/perfkit_widgets") for p in (root / folder).rglob("*.py")]
+    return {str(p.parent.relative_to(root)) for p in files if not (p.parent / "__init__.py").is_file()}
 
 
 def test_no_more_arrows_between_rooms():
@@ -161,6 +193,9 @@ def test_nothing_is_broken(copy):
         ("perfkit/samples/table.py", "import ipywidgets", {"notebook-libraries"}),
         ("widgets/perfkit_widgets/tree_view.py", "from perfkit.fitters.spire.model import Spire", {"widgets"}),
         ("widgets/perfkit_widgets/tree_view.py", "import scipy.stats", {"widgets"}),
+        ("widgets/perfkit_widgets/tree_view.py", "from perfkit.exploration.exploration import explore", {"widgets"}),
+        ("widgets/perfkit_widgets/tree_view.py", "from perfkit.diagnosis.why import why", {"widgets"}),
+        ("widgets/perfkit_widgets/tree_view.py", "from perfkit.course.unit1 import unit1", {"widgets"}),
         ("widgets/perfkit_widgets/tree_view.py", "import perfkit as pk; pk.Spire().fit(None)", {"public"}),
         ("widgets/perfkit_widgets/tree_view.py", "from perfkit import Spire; Spire().fit(None)", {"public"}),
     ],
@@ -194,10 +229,35 @@ def test_widgets_compute_nothing(copy):
         assert ("widgets/perfkit_widgets/tree_view.py", method) in computing_widgets(copy)
 
 
-def test_modules_are_imported_by_their_name_as_text_in_listed_places_only(copy):
+def test_modules_are_imported_by_their_name_as_text_in_listed_places_only():
     assert importing_by_name(ROOT) == BY_NAME
-    plant(copy, "perfkit/readers/open.py", 'importlib.import_module("perfkit.cli")')
-    assert importing_by_name(copy) == BY_NAME | {"perfkit/readers/open.py"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'importlib.import_module("perfkit.cli")',
+        'from importlib import import_module as im; im("perfkit.cli.main")',
+        'load = importlib.import_module; load("perfkit.cli.main")',
+        'getattr(importlib, "import_module")("perfkit.cli.main")',
+        'import pkgutil; pkgutil.resolve_name("perfkit.cli.main:main")',
+        'from pkgutil import resolve_name as name; name("perfkit.cli.main:main")',
+        '__import__("perfkit.cli.main")',
+        'import runpy; runpy.run_module("perfkit.cli.main")',
+    ],
+)
+@pytest.mark.parametrize("module", ["perfkit/readers/open.py", "widgets/perfkit_widgets/tree_view.py"])
+def test_an_import_by_name_is_found_whatever_it_is_called(copy, module, code):
+    plant(copy, module, code)
+    assert importing_by_name(copy) == BY_NAME | {module}
+
+
+def test_every_folder_with_modules_is_a_package(copy):
+    """Imports in a folder without ``__init__.py`` are seen by no contract."""
+    assert without_init(ROOT) == set()
+    (copy / "perfkit" / "helpers").mkdir()
+    (copy / "perfkit" / "helpers" / "planted.py").write_text("from perfkit.cli import main\n")
+    assert without_init(copy) == {"perfkit/helpers"}
 
 
 def test_the_root_holds_few_modules():

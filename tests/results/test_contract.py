@@ -2,25 +2,32 @@
 
 import importlib
 import inspect
+import json
+import math
 import os
 import pkgutil
 import re
 import subprocess
 import sys
-from dataclasses import is_dataclass
+import zipfile
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import perfkit
+from perfkit.base.files import ENDINGS
 from perfkit.base.results import KINDS, UNKNOWN, Result, Summarised
-from perfkit.errors import DataError, FormatError, WrongTypeError
+from perfkit.diagnosis.gate_verdict import GateVerdict
+from perfkit.errors import DataError, FormatError, SettingError, WrongTypeError
+from perfkit.fitters.studies.decision_tree import Tree
 from tests.results.examples import EXAMPLES
 
 mpl.use("Agg")
@@ -46,13 +53,17 @@ NO_RESULTS = {
 }  # fmt: skip
 # Whatever answers to one of these is a result (also what only a fixture or a command returns: gates were forgotten).
 ASKED = ("to_frame", "plot", "summary", "markdown")
-ENDINGS = {
-    "GateVerdict": ".json",
-    "Categories": ".json",
-    "Tree": ".json",
-    "Importance": ".json",
-    "AnalysisResult": "",
-    "Calibration": ".json",
+OWN = {
+    **dict.fromkeys(
+        ("GateVerdict", "Categories", "Tree", "Importance", "Calibration", "Classification", "Fleet"), ".json"
+    ),
+    **dict.fromkeys(("Dag", "Schedule", "ExtendedRoofline", "TrueCycles"), ".npz"),
+    **dict.fromkeys(("ThreadTraces", "ThreadsResult"), ".threads"),
+    "AnalysisResult": "",  # a folder
+    "SpireModel": ".spire",
+    "Trace": ".trace",
+    "GusResult": ".gus",
+    "Diagnosis": ".answer",
 }
 
 
@@ -62,6 +73,11 @@ GROWING = {
     "Module", "Course", "Ahead", "_Inquiry", "Opened", "PerfOutput", "PerfRows", "Report", "Replay", "MemoryPass",
     "SequentialDesign",
 }  # fmt: skip
+
+
+def own(result):
+    """The ending of a class's files."""
+    return OWN.get(type(result).__name__, ".parquet")
 
 
 @pytest.fixture(params=sorted(EXAMPLES, key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__)
@@ -212,7 +228,7 @@ def test_its_displays_are_short(result):
 
 
 def test_it_is_the_same_when_loaded_again(result, tmp_path):
-    path = tmp_path / f"result{ENDINGS.get(type(result).__name__, '.parquet')}"
+    path = tmp_path / f"result{own(result)}"
     written = result.save(path)
     assert written == path
     again = type(result).load(path)
@@ -221,6 +237,77 @@ def test_it_is_the_same_when_loaded_again(result, tmp_path):
     assert again.kind == result.kind
     assert isinstance(again == result, bool), "tables make no truth value: results that hold some are themselves alone"
     assert list(tmp_path.iterdir()) == [path], "nothing else is left behind"
+    for text in texts(path):
+        json.loads(text, parse_constant=no_json)
+
+
+@pytest.mark.parametrize("ending", [*sorted(ENDINGS), ""])
+def test_a_file_is_what_its_ending_says(result, ending, tmp_path):
+    """Whatever the ending, a file of that format is written, or none; without an ending, one to load again."""
+    if own(result) == "":
+        pytest.skip("an analysis is a folder")
+    path = tmp_path / f"result{ending}"
+    try:
+        result.save(path)
+    except SettingError as error:
+        assert ending != own(result)
+        assert ending in str(error) or "found" in str(error)  # noqa: PT017 - either is right
+        assert list(tmp_path.iterdir()) == []
+        return
+    start = path.read_bytes()[:6]
+    begins = {".parquet": b"PAR1", ".pq": b"PAR1", ".npz": b"PK", ".json": (b"{", b"[")}
+    if ending in begins:
+        assert start.startswith(begins[ending])
+    if ending == ".csv":
+        assert len(pd.read_csv(path))
+    if ending in ("", own(result)):
+        assert type(result).load(path).summary() == result.summary()
+
+
+def texts(path):
+    """Every piece of JSON in a saved result: files, members of archives, and the descriptions in parquet files."""
+    for file in [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                yield from (archive.read(name) for name in archive.namelist() if name.endswith(".json"))
+        elif file.read_bytes().startswith(b"PAR1"):
+            yield from (v for v in (pq.read_metadata(file).metadata or {}).values() if v.startswith(b"{"))
+        elif file.suffix in (".json", ".parquet"):
+            yield file.read_bytes()
+
+
+def no_json(constant):
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def unknown_figures():
+    """Results with figures that are not known, or not finite."""
+    verdict = EXAMPLES[GateVerdict]()
+    change = replace(verdict.change, cpi=(math.nan, math.inf)) if hasattr(verdict.change, "cpi") else verdict.change
+    tree = EXAMPLES[Tree]()
+    return {
+        "a leaf's threshold": tree,
+        "an infinite threshold": replace(tree, nodes=(replace(tree.nodes[0], threshold=-math.inf), *tree.nodes[1:])),
+        "a verdict": replace(verdict, cycles=math.nan, before=math.inf, change=change),
+    }
+
+
+@pytest.mark.parametrize("which", ["a leaf's threshold", "an infinite threshold", "a verdict"])
+def test_figures_that_are_not_finite_are_json_and_the_same_when_loaded_again(which, tmp_path):
+    result = unknown_figures()[which]
+    path = result.save(tmp_path / "result.json")
+    json.loads(path.read_text(), parse_constant=no_json)
+    again = type(result).load(path)
+    pd.testing.assert_frame_equal(again.to_frame(), result.to_frame())
+    assert repr(vars(again)) == repr(vars(result))
+    path.write_text(json.dumps(bare(json.loads(path.read_text()))))  # as older versions wrote it
+    assert repr(vars(type(result).load(path))) == repr(vars(result))
+
+
+def bare(value):
+    if isinstance(value, dict):
+        return float(*value.values()) if value.keys() == {"not finite"} else {k: bare(v) for k, v in value.items()}
+    return [bare(each) for each in value] if isinstance(value, list) else value
 
 
 EMPTY = {
@@ -247,6 +334,23 @@ def test_one_that_holds_nothing_is_the_same_when_loaded_again(empty, tmp_path):
     again = type(result).load(result.save(tmp_path / "empty.parquet"))
     pd.testing.assert_frame_equal(again.to_frame(), result.to_frame())
     assert (again.summary(), again.kind) == (result.summary(), result.kind)
+
+
+@pytest.mark.parametrize("empty", EMPTY)
+def test_one_that_holds_nothing_is_drawn_or_says_that_there_is_nothing(empty):
+    try:
+        drawn = EMPTY[empty]().plot()
+    except DataError as error:
+        assert str(error).endswith("there is nothing to draw")  # noqa: PT017 - either is right
+    else:
+        getattr(drawn, "figure", drawn).canvas.draw()
+
+
+@pytest.mark.parametrize("options", [{}, {"kinds": ["L1D"]}])
+def test_noise_without_curves_says_that_there_is_nothing(options):
+    result = EXAMPLES[perfkit.NoiseResult]()
+    with pytest.raises(DataError, match="no curve was measured: there is nothing to draw"):
+        replace(result, curves=result.curves.iloc[:0]).plot(**options)
 
 
 def test_dumps_without_samples_cannot_be_compared():
@@ -276,7 +380,7 @@ def held(path):
 
 
 def test_a_failed_save_leaves_the_old_file(result, tmp_path, monkeypatch):
-    path = tmp_path / "result.parquet"
+    path = tmp_path / f"result{own(result)}"
     result.save(path)
     before = held(path)
 

@@ -1,12 +1,13 @@
 """Whatever is given first to a public function or method, no error comes from deep inside."""
 
 import inspect
+import re
 
 import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.errors import PerfkitError, WrongTypeError
+from perfkit.errors import PerfkitError, SettingError, WrongTypeError
 from tests.results.examples import EXAMPLES
 
 WRONG = {"int": 3, "str": "no such thing", "None": None, "DataFrame": pd.DataFrame({"a": [1.0, 2.0]})}
@@ -107,14 +108,38 @@ def test_a_wrong_first_argument_of_a_method_gets_no_error_from_deep_inside(name,
     check(f"{name}.{part}", called(getattr(SETTINGS[name](), part), WRONG[kind]))
 
 
+def taking_samples():
+    """Return (name, how to get it, parameter) of whatever is annotated to take Samples or a Fleet."""
+    every = [(name, lambda name=name: FUNCTIONS[name]) for name in FUNCTIONS]
+    every += [(f"{n}.{part}", lambda n=n, part=part: getattr(SETTINGS[n](), part)) for n, part in METHODS]
+    every += [(f"{n}.{part}", lambda n=n, part=part: getattr(RESULTS[n](), part)) for n, part in OF_RESULTS]
+    raw = {**FUNCTIONS, **{f"{n}.{part}": getattr(getattr(pk, n), part) for n, part in METHODS}}
+    raw |= {
+        f"{cls.__name__}.{part}": getattr(cls, part) for cls in EXAMPLES for n, part in OF_RESULTS if cls.__name__ == n
+    }
+    for name, get in every:
+        for parameter in inspect.signature(raw[name]).parameters.values():
+            if re.search(r"\b(Samples|Fleet)\b", str(parameter.annotation)) and not parameter.name.endswith("_out"):
+                yield name, get, parameter.name
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", WRONG)
-@pytest.mark.parametrize(("name", "part"), OF_RESULTS)
-def test_a_wrong_first_argument_of_a_results_method_gets_no_error_from_deep_inside(
-    name, part, kind, tmp_path, monkeypatch
-):
+@pytest.mark.parametrize(
+    ("name", "get", "place"), [pytest.param(*each, id=f"{each[0]}-{each[2]}") for each in taking_samples()]
+)
+def test_a_table_where_samples_or_a_fleet_are_meant_gets_the_helpful_error(name, get, place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    check(f"{name}.{part}", called(getattr(RESULTS[name](), part), WRONG[kind]))
+    function = get()
+    positional, named = [], {}
+    for p in inspect.signature(function).parameters.values():
+        if p.name == place and p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL):
+            positional.append(WRONG["DataFrame"])
+        elif p.name == place:
+            named[p.name] = WRONG["DataFrame"]
+        elif p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            named[p.name] = "some words"
+    with pytest.raises(WrongTypeError, match=r"takes .*(Samples|Fleet).*found DataFrame: \w+ .*perfkit\."):
+        function(*positional, **named)
 
 
 @pytest.mark.parametrize(
@@ -141,3 +166,40 @@ def test_the_error_says_what_was_expected_and_found_and_what_to_do(call, message
 def test_samples_are_made_of_a_data_frame(name, kind):
     with pytest.raises(WrongTypeError, match=rf"Samples\.{name} takes a DataFrame; found .*perfkit\.read_samples"):
         getattr(pk.Samples, name)(WRONG[kind])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: pk.Microarchitecture.load(None),
+            r"name or file; found NoneType: .*Microarchitecture\.names\(\)",
+        ),
+        (
+            lambda: pk.datasets.load(None),
+            r"data set's name; found NoneType: perfkit\.datasets\.names\(\)",
+        ),
+        (lambda: pk.CpiStack(placebos="a"), r"CpiStack takes a whole number \(placebos\); found str"),
+        (lambda: pk.CpiStack(resamples=1.5), r"CpiStack takes a whole number \(resamples\); found float \(1\.5\)"),
+        (lambda: pk.CpiStack(level="a"), r"CpiStack takes a share \(level\); found str"),
+        (lambda: pk.Gus(3), r"Gus takes a core, or its name; found int \(3\)"),
+    ],
+)
+def test_settings_of_the_wrong_type_are_refused_where_they_are_given(call, message):
+    with pytest.raises(WrongTypeError, match=message):
+        call()
+
+
+WITH_TOP = [
+    (cls, verb)
+    for cls in sorted(EXAMPLES, key=lambda cls: cls.__name__)
+    for verb in ("plot", "markdown")
+    if hasattr(cls, verb) and "top" in inspect.signature(getattr(cls, verb)).parameters
+]
+
+
+@pytest.mark.parametrize("top", [0, -3, 1.5, "all"])
+@pytest.mark.parametrize(("cls", "verb"), WITH_TOP, ids=[f"{cls.__name__}.{verb}" for cls, verb in WITH_TOP])
+def test_how_many_to_show_is_a_whole_number_of_at_least_one(cls, verb, top):
+    with pytest.raises(SettingError, match="top is a whole number of at least 1"):
+        getattr(EXAMPLES[cls](), verb)(top=top)

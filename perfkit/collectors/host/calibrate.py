@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfkit.base.files import json_text
 from perfkit.base.results import Kind, Plain, draw
 from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.code import flags, processor
@@ -203,7 +204,7 @@ class Calibration(Plain):
 
     def to_json(self) -> str:
         """Return everything as JSON text."""
-        return json.dumps({f.name: _plain(getattr(self, f.name)) for f in fields(self)}, indent=1)
+        return json_text({f.name: _plain(getattr(self, f.name)) for f in fields(self)}, exact=False, indent=1)
 
 
 def _plain(value: Any) -> Any:

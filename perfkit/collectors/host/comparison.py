@@ -1,6 +1,5 @@
 """The result of comparing two kernels: the effect, its confidence interval, and what that says."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.base.files import replaced
+from perfkit.base.files import json_text, replaced
 from perfkit.base.results import Kind, Tabled, draw, drawn
 from perfkit.collectors.host.true_cycles import ALONE, CLOCK, FENCE
 
@@ -541,7 +540,7 @@ class KernelComparison(Tabled):
 
     def to_json(self) -> str:
         """Return the answer, and the table of processes, as JSON."""
-        return json.dumps(self.to_dict() | {"table": self.table.to_dict("records")}, indent=1)
+        return json_text(self.to_dict() | {"table": self.table.to_dict("records")}, exact=False, indent=1)
 
     def to_markdown(self) -> str:
         """Return the answer as Markdown, for a commit message or a review."""

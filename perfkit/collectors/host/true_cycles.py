@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.base.files import existing, reading, replaced
+from perfkit.base.files import existing, json_text, of_json, reading, replaced
 from perfkit.base.results import Kind, Summarised, answering, draw
 from perfkit.collectors.host.cycle_clock import (
     QUANTILE,
@@ -359,8 +359,8 @@ class TrueCycles(Summarised):
         """Write as npz."""
         arrays: dict[str, Any] = {"samples": self.samples} | ({} if self.process is None else {"process": self.process})
         described = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _ARRAYS}
-        with replaced(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, described=np.array(json.dumps(described)), **arrays)
+        with replaced(path, ".npz") as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, described=np.array(json_text(described)), **arrays)
         return Path(path)
 
     @classmethod
@@ -369,7 +369,7 @@ class TrueCycles(Summarised):
         path = existing(path)
         with reading(path, "a file of TrueCycles.save"), np.load(path, allow_pickle=False) as data:
             arrays = {name: data[name] for name in _ARRAYS if name in data}
-            told = json.loads(str(data["described"]))
+            told = of_json(str(data["described"]))
             told |= {name: tuple(told[name]) for name in ("average", "gave") if told.get(name) is not None}
             return answering(cls(**arrays, **told))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.base.results import Tabled, draw
+from perfkit.base.results import Tabled, draw, expect_shown
 from perfkit.errors import SettingError, counted, did_you_mean, listed
 from perfkit.fitters.bottlenecks.doubts import could_give, in_turns, share_counted
 from perfkit.fitters.bottlenecks.features import (
@@ -211,6 +211,7 @@ class Explanation(Tabled):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the probabilities of each run's likeliest classes; return the axes."""
+        expect_shown(len(self.runs), "no run was judged")
         return draw("bottlenecks:plot_explanation", self, ax=ax)
 
     def _doubted(self, run: str) -> list[str]:

@@ -93,7 +93,7 @@ class Forest:
 
     def save(self, path: str | Path) -> Path:
         """Write the arrays."""
-        with replaced(path) as temporary, temporary.open("wb") as file:
+        with replaced(path, ".npz") as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, format=np.array(_FORMAT), **{name: getattr(self, name) for name in _FIELDS})
         return Path(path)
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.base.results import Tabled, draw
+from perfkit.base.results import Tabled, draw, expect_shown
 from perfkit.fitters.bottlenecks.alike import Completed
 from perfkit.fitters.bottlenecks.explanation import rows_of_run
 from perfkit.fitters.bottlenecks.features import NAMES, needed, without_loads
@@ -107,6 +107,7 @@ class LearntStacks(Tabled):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw one bar for each run; return the axes."""
+        expect_shown(len(self.runs), "no run has a stack")
         return draw("bottlenecks:plot_learnt_stacks", self, ax=ax)
 
 

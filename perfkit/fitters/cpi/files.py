@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from perfkit.base.files import arrow_table, existing, reading, replaced
+from perfkit.base.files import arrow_table, existing, json_text, of_json, reading, replaced
 from perfkit.errors import FormatError
 from perfkit.fitters.cpi.counts import CpiCounts
 
@@ -39,8 +39,8 @@ def save_fit(path: Path, results: Mapping[str, Any], data: CpiCounts) -> Path:
     }
     head = {"format": _FORMAT, "version": _VERSION, "data": about, **results}
     table = pa.table(columns)
-    with replaced(path) as temporary:
-        metadata = {b"perfkit": json.dumps(head).encode()}
+    with replaced(path, ".parquet", ".pq") as temporary:
+        metadata = {b"perfkit": json_text(head).encode()}
         pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
     return path
 
@@ -58,7 +58,7 @@ def load_fit(path: str | Path) -> tuple[dict[str, Any], CpiCounts]:
     path = existing(path)
     with reading(path, "a parquet file of a CPI fit"):
         table = arrow_table(path)
-        head = json.loads((table.schema.metadata or {}).get(b"perfkit", b"{}"))
+        head = of_json((table.schema.metadata or {}).get(b"perfkit", b"{}"))
         if head.get("format") != _FORMAT:
             found = head.get("format")
             raise FormatError(f"{path}: a parquet file, but not one that CpiFit.save wrote (found {found})")
@@ -73,11 +73,11 @@ def save_each(path: Path, fits: Mapping[str, Any], table: pd.DataFrame) -> Path:
     import pyarrow.parquet as pq
 
     head = {"format": _EACH, "version": _VERSION, "names": list(fits)}
-    metadata = {b"perfkit": json.dumps(head).encode()}
+    metadata = {b"perfkit": json_text(head).encode()}
     with TemporaryDirectory() as folder:
         for k, fit in enumerate(fits.values()):
             metadata[f"perfkit:{k}".encode()] = fit.save(Path(folder) / str(k)).read_bytes()
-    with replaced(path) as temporary:
+    with replaced(path, ".parquet", ".pq") as temporary:
         rows = pa.Table.from_pandas(table)
         metadata |= rows.schema.metadata or {}
         pq.write_table(rows.replace_schema_metadata(metadata), temporary, compression="zstd")
@@ -100,7 +100,7 @@ def load_each(path: str | Path, load: Callable[[Path], Any]) -> dict[str, Any]:
     fits = {}
     with reading(path, "a parquet file of CPI stacks"), TemporaryDirectory() as folder:
         metadata = pq.read_schema(path).metadata or {}
-        head = json.loads(metadata.get(b"perfkit", b"{}"))
+        head = of_json(metadata.get(b"perfkit", b"{}"))
         if head.get("format") != _EACH or head["version"] > _VERSION:
             raise FormatError(f"{path}: a parquet file, but not one that CpiComparison.save wrote")
         for k, name in enumerate(head["names"]):

@@ -24,7 +24,7 @@ from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, for_few, interval_of, outside, spread_of
 from perfkit.fitters.cpi.verdict import verdict_of
 from perfkit.samples.events import normalise
-from perfkit.samples.fleet import Fleet, groups_of
+from perfkit.samples.fleet import Fleet, expect_fleet, groups_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,11 +126,7 @@ class FleetStacks(Tabled):
         DataError
             Something else than a fleet was given.
         """
-        if not isinstance(fleet, Fleet):
-            raise DataError(
-                f"FleetStacks.update takes a Fleet; found {type(fleet).__name__}: save samples, and open them with "
-                "perfkit.open_samples(..., memory=False)"
-            )
+        expect_fleet(fleet, "FleetStacks.update")
         if not len(self.sums):
             raise SettingError("these stacks were saved by an older perfkit, without their sums: fit them again")
         if _axes(fleet) != tuple(self.axes):

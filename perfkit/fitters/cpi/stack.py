@@ -7,6 +7,7 @@ instead of instructions as the headline: that form has no built-in correlation (
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -15,7 +16,7 @@ import pandas as pd
 
 from perfkit.base.files import reading
 from perfkit.base.results import Settings, Summarised, answering, draw
-from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.errors import DataError, PerfkitWarning, SettingError, expect
 from perfkit.fitters.cpi.checks import (
     check_counts,
     check_fit,
@@ -130,9 +131,13 @@ class CpiStack(Settings):
             object.__setattr__(self, "bounds", {k: (float(a), float(b)) for k, (a, b) in self.bounds.items()})
         if self.alpha is not None and (self.method != "lasso" or not self.alpha >= 0):
             raise SettingError(f"alpha is the lasso's price, at least 0; found {self.alpha} with {self.method}")
-        for name, least in (("aggregate", 1), ("folds", 2), ("placebos", 1), ("resamples", 0), ("block", 1)):
-            if getattr(self, name) < least:
-                raise SettingError(f"{name} must be at least {least}; found {getattr(self, name)}")
+        whole = (("aggregate", 1), ("folds", 2), ("placebos", 1), ("resamples", 0), ("block", 1), ("seed", 0))
+        for name, least in whole:
+            value, how = getattr(self, name), f"give one of at least {least}"
+            expect(isinstance(value, Integral), value, "CpiStack", f"a whole number ({name})", how)
+            if value < least:
+                raise SettingError(f"{name} must be at least {least}; found {value}")
+        expect(isinstance(self.level, Real), self.level, "CpiStack", "a share (level)", "give one between 0 and 1")
         if not 0 < self.level < 1:
             raise SettingError(f"level must be between 0 and 1; found {self.level}")
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.base.files import arrow_table, existing, reading, replaced
-from perfkit.base.results import Settings, Summarised, draw, joint_kind, kinds_of
+from perfkit.base.results import Settings, Summarised, draw, expect_shown, joint_kind, kinds_of
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, closest, counted, expect
 from perfkit.fitters.spire.fleet import FleetRankings, rank_fleet
 from perfkit.fitters.spire.piecewise import Roofline
@@ -28,7 +28,7 @@ from perfkit.fitters.spire.roofline import fit_points
 from perfkit.fitters.spire.summary import EventSummary, counted_table, merge_events, summarise, summarise_pieces
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core
-from perfkit.samples.fleet import Fleet
+from perfkit.samples.fleet import Fleet, expect_fleet
 from perfkit.samples.table import Samples, expect_samples
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ class Spire(Settings):
         """
         if self.honest:
             raise SettingError(_IN_MEMORY)
-        how = "open files with perfkit.open_samples(..., memory=False)"
-        expect(hasattr(fleet, "scan"), fleet, "Spire.fit_each", "a Fleet", how)
+        expect_fleet(fleet, "Spire.fit_each")
         names = [by] if isinstance(by, str) else list(by)
         table, found = _scanned(fleet, self, names)
         return {
@@ -318,6 +317,7 @@ class SpireModel(Summarised):
         SettingError
             Time or work are other quantities than in training, a label is unknown, or no event is common.
         """
+        expect_fleet(fleet, "SpireModel.rank_each")
         self._check_axes(fleet)
         return rank_fleet(self, fleet, [by] if isinstance(by, str) else list(by), bootstrap, level, seed)
 
@@ -364,6 +364,7 @@ class SpireModel(Summarised):
         for given in (training, analysed):
             if given is not None:
                 expect_samples(given, "SpireModel.plot")
+        expect_shown(len(self.rooflines), "the model has no rooflines (no event was trained)")
         chosen = next(iter(self.rooflines)) if event is None else event
         return draw("spire:plot_roofline", self, event=chosen, training=training, analysed=analysed, ax=ax, **how)
 

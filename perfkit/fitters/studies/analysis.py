@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
-from perfkit.base.files import a_path, arrow_table, data_frame, existing, reading, replaced
+from perfkit.base.files import a_path, arrow_table, data_frame, existing, json_text, of_json, reading, replaced
 from perfkit.base.results import Kind, Summarised, drawn, joint_kind, kind_of, labelled
 from perfkit.errors import DataError, FormatError, MissingFileError, SettingError, counted
 from perfkit.fitters.studies.categories import (
@@ -234,7 +234,7 @@ class AnalysisResult(Summarised):
         about["parts"] = [name for name in _PARTS if getattr(self, name) is not None]
         about["attributes"] = dict(self.table.attrs)  # before its version 18, pyarrow does not keep them
         table = pa.Table.from_pandas(self.table)
-        metadata = {**(table.schema.metadata or {}), b"perfkit": json.dumps(about).encode()}
+        metadata = {**(table.schema.metadata or {}), b"perfkit": json_text(about).encode()}
         with replaced(folder / _TABLE) as temporary:  # last: it says what else is there
             pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
         return folder
@@ -255,7 +255,7 @@ class AnalysisResult(Summarised):
             raise MissingFileError(f"{folder}: no such folder")
         try:
             table = arrow_table(folder / _TABLE)
-            about = json.loads((table.schema.metadata or {}).get(b"perfkit", b"{}"))
+            about = of_json((table.schema.metadata or {}).get(b"perfkit", b"{}"))
         except (OSError, ValueError) as error:
             raise FormatError(f"{folder}: expected a folder that AnalysisResult.save wrote: {error}") from error
         if about.get("format") != _FORMAT:

@@ -165,7 +165,7 @@ class Roofs(Summarised):
 
     def save(self, path: str | Path) -> Path:
         """Write the schedule and the tolerance to one .npz file, which `Schedule.load` opens too; return its path."""
-        with replaced(path) as temporary:
+        with replaced(path, ".npz") as temporary:
             self.schedule.save(temporary)
             with zipfile.ZipFile(temporary, "a") as archive:
                 archive.writestr(TOLERANCE, json.dumps(self.tolerance))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.base.files import existing, reading, replaced
+from perfkit.base.files import existing, json_text, of_json, reading, replaced
 from perfkit.base.results import Kind, Summarised, answering, draw
 from perfkit.dag.program import WORD
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, expect, of_extra
@@ -403,13 +403,13 @@ class Schedule(Summarised):
         """Write the schedule as a compressed .npz file and return its path."""
         path = Path(path)
         core = {name: getattr(self.core, name) for name in ("name", *parameter_names())}
-        about = json.dumps(
+        about = json_text(
             {"format": _FORMAT, "name": self.name, "core": core, "settings": dict(self.settings)}
             | {name: getattr(self, name) for name in ("instructions", "covered", "on_pipes", "doubts", "remarks")},
         )
         arrays = {name: getattr(self, name) for name in ("states", "counts", "nodes", "shapes", *_OPTIONAL)}
         kept = {name: array for name, array in arrays.items() if array is not None}
-        with replaced(path) as temporary, temporary.open("wb") as out:
+        with replaced(path, ".npz") as temporary, temporary.open("wb") as out:
             np.savez_compressed(out, about=np.array(about), **kept)
         return path
 
@@ -418,7 +418,7 @@ class Schedule(Summarised):
         """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         path = existing(path)
         with reading(path, "a schedule saved by perfkit (an .npz file)"), np.load(path, allow_pickle=False) as saved:
-            about = json.loads(str(saved["about"]))
+            about = of_json(str(saved["about"]))
             if about.get("format") != _FORMAT:
                 raise FormatError(f"{path} has schedule format {about.get('format')!r}; this perfkit reads {_FORMAT}")
             arrays = {name: _numbers(saved[name]) for name in ("states", "counts", "nodes", "shapes")}

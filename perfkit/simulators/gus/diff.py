@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-from perfkit.base.results import Kind, Tabled, draw, markdown_table
+from perfkit.base.results import Kind, Tabled, check_top, draw, markdown_table
 from perfkit.errors import DataError, SettingError, counted, of_extra
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.added import COLUMNS, added_lines
@@ -352,6 +352,7 @@ class GusDiff(Tabled):
         top
             Rows of each table.
         """
+        check_top(top)
         causes = self.by_cause().head(top)
         gains = self.resources.assign(most=self.resources[["speedup_a", "speedup_b"]].max(axis=1))
         gains = gains[gains["most"] >= LEAST].sort_values("most", ascending=False).head(top)

@@ -53,9 +53,8 @@ class SavedTables(InstructionTables):
 
 def save_result(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.int64]], trace: Trace) -> Path:
     """Write the parts of a result; a file of that name is replaced only once the new one is complete."""
-    return write_archive(
-        path, ("result.json", {"format": MAGIC, "version": VERSION, **header}), arrays, {"trace": trace}
-    )
+    head = {"format": MAGIC, "version": VERSION, **header}
+    return write_archive(path, ("result.json", head), arrays, {"trace": trace}, ".gus")
 
 
 def load_result(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trace]:

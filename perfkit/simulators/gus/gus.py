@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.files import a_path, check_fields
 from perfkit.base.results import Kind, Summarised, draw
-from perfkit.errors import DataError, PerfkitWarning, SettingError, of_extra
+from perfkit.errors import DataError, PerfkitWarning, SettingError, expect, of_extra
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
@@ -93,6 +93,8 @@ class Gus:
         """Take a core's name for the core, True and False for "all" and "none"."""
         if isinstance(self.core, str | Path):
             object.__setattr__(self, "core", Microarchitecture.load(self.core))
+        how = "perfkit.Microarchitecture.names() lists those that ship"
+        expect(isinstance(self.core, Microarchitecture), self.core, "Gus", "a core, or its name", how)
         if self.warm not in (True, False, *WARM):
             raise SettingError(f"warm is one of {', '.join(WARM)} (or True, False); found {self.warm!r}")
         if not isinstance(self.warm, str):  # 1 and numpy's True are True, too

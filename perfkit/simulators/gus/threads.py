@@ -251,7 +251,7 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"{number:02}.calls": calls for number, calls in enumerate(self.calls)}
         results = {f"{number:02}.gus": result for number, result in enumerate(self.results)}
-        return write_archive(path, ("threads.json", header), arrays, results)
+        return write_archive(path, ("threads.json", header), arrays, results, ".threads")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -4,11 +4,10 @@ The format counts in microseconds: here one of them is one simulated cycle, as i
 """
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
-from perfkit.base.files import replaced
+from perfkit.base.files import json_text, replaced
 from perfkit.errors import expect
 from perfkit.simulators.gus.gus import GusResult
 from perfkit.simulators.gus.timeline import Timeline
@@ -87,7 +86,7 @@ def save_trace_events(timeline: Timeline, path: str | Path, of: GusResult | None
         isinstance(timeline, Timeline), timeline, "save_trace_events", "a Timeline", "ask a GusResult for .timeline()"
     )
     with replaced(path) as temporary:
-        temporary.write_text(json.dumps(trace_events(timeline, of)) + "\n", encoding="utf-8")
+        temporary.write_text(json_text(trace_events(timeline, of), exact=False) + "\n", encoding="utf-8")
     return Path(path)
 
 

@@ -4,7 +4,6 @@ Methods that infer these two from counters can be validated against it (`perfkit
 simulator's core, not about any machine.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from perfkit.base.files import arrow_table, existing, reading, replaced
+from perfkit.base.files import arrow_table, existing, json_text, of_json, reading, replaced
 from perfkit.base.results import Kind, Summarised, answering, draw
 from perfkit.errors import FormatError, SettingError, did_you_mean
 from perfkit.simulators.gus.gus import Gus
@@ -139,8 +138,8 @@ class Truth(Summarised):
         arrow = pa.Table.from_pandas(both.rename_axis("run").reset_index(), preserve_index=False)
         head = {"format": _FORMAT, "version": 1, "core": self.core, "weight": self.weight, "kind": self.kind}
         path = Path(path)
-        whole = arrow.replace_schema_metadata({b"perfkit": json.dumps(head).encode()})
-        with replaced(path) as temporary:
+        whole = arrow.replace_schema_metadata({b"perfkit": json_text(head).encode()})
+        with replaced(path, ".parquet", ".pq") as temporary:
             pq.write_table(whole, temporary, compression="zstd")
         return path
 
@@ -150,7 +149,7 @@ class Truth(Summarised):
         path = existing(path)
         with reading(path, "a parquet file of Truth.to_parquet"):
             arrow = arrow_table(path)
-            head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
+            head = of_json((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
             if head.get("format") != _FORMAT:
                 raise FormatError(f"{path}: a parquet file, but not one that Truth.to_parquet wrote")
             both = arrow.to_pandas().set_index("run")
