@@ -80,7 +80,7 @@ _OF_BLOCK, _PARTLY = np.int64(1 << 31), -1  # what an access tells of a store be
 _TOO_LONG = -2  # a state that is not followed
 # A new state costs one; a block that the engine takes, or a step, earns a part. Who has nothing left lets it take many.
 _BEGIN, _BLOCK, _STEP, _PART, _PLAIN = 1024, 1, 32, 512, 4096
-_NEVER = -(1 << 60)
+_NEVER, _ROWS_BITS = -(1 << 60), 8
 
 
 class Repeats(NamedTuple):
@@ -518,8 +518,8 @@ def run_repeats(
         begun = fetch
         state = np.int64(-1)
         if not many or credit >= 0:
-            credit -= _PART
             state = _here(repeats, saved, rings, units, queues, frames, tally, core)
+            credit -= _PART * (1 + (s[ROWS] >> _ROWS_BITS))  # of many cycles to come it is dear to write down
             if state == _TOO_LONG:
                 credit, state = _NEVER, np.int64(-1)
             elif state < 0:  # no room: begin anew
