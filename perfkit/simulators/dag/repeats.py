@@ -115,8 +115,8 @@ def new_repeats(program: BlockProgram, ops: Ints) -> Repeats:
     # All but a little of this is never used by a small program, and so takes no memory.
     steps, states = np.zeros(_STEP_TABLE << _STEP_BITS, dtype=np.int64), np.zeros(_STATE_TABLE, dtype=np.int64)
     places, words, log, found = (np.empty(n, dtype=np.int64) for n in (_STEP_TABLE // 2, _WORDS, _LOG, _LONGEST))
-    table = np.zeros(_STATE_TABLE, dtype=np.int32)
-    return Repeats(scalars, steps, places, table, states, words, log, found, may, first, accesses)
+    no_states: npt.NDArray[np.int32] = np.zeros(_STATE_TABLE, dtype=np.int32)
+    return Repeats(scalars, steps, places, no_states, states, words, log, found, may, first, accesses)
 
 
 @inlined
@@ -163,7 +163,8 @@ def _written_down(
             n += 1
     found[first] = n  # those before are free: entries leave in order
     mask = (rings.rows.shape[0] >> ROW_BITS) - 1
-    rows, last = rings.rows, np.int64(0)
+    rows = rings.rows
+    last: Any = np.int64(0)
     for cycle in range(min(saved[END] - fetch + core[MARGIN], mask)):
         i = _row(fetch + cycle, mask)
         busy, wide = rows[i], False
@@ -302,7 +303,9 @@ def settle(repeats: Any, program: Any, ops: Any, saved: Any, tally: Any) -> None
         more += steps[at + _BESIDE]
         for k in range(words[more]):
             tally.histogram[words[more + 1 + 2 * k]] += taken * words[more + 2 + 2 * k]
-        seen, levels, in_word = np.int64(0), np.int64(0), np.int64(0)
+        levels = np.int64(0)
+        seen: Any = np.int64(0)
+        in_word: Any = np.int64(0)
         accesses = program.block_addresses[block]
         for op in range(program.block_ops[block], program.block_ops[block + 1]):
             code, count = ops[(op << OP_BITS) + CODE], ops[(op << OP_BITS) + COUNT]
