@@ -80,7 +80,7 @@ _OF_BLOCK, _PARTLY = np.int64(1 << 31), -1  # what an access tells of a store be
 _TOO_LONG = -2  # a state that is not followed
 # A new state costs one; a block that the engine takes, or a step, earns a part. Who has nothing left lets it take many.
 _BEGIN, _BLOCK, _STEP, _PART, _PLAIN = 1024, 1, 32, 512, 4096
-_NEVER = -(1 << 60)
+_NEVER, _ROWS_BITS = -(1 << 60), 8
 
 
 class Repeats(NamedTuple):
@@ -115,8 +115,8 @@ def new_repeats(program: BlockProgram, ops: Ints) -> Repeats:
     # All but a little of this is never used by a small program, and so takes no memory.
     steps, states = np.zeros(_STEP_TABLE << _STEP_BITS, dtype=np.int64), np.zeros(_STATE_TABLE, dtype=np.int64)
     places, words, log, found = (np.empty(n, dtype=np.int64) for n in (_STEP_TABLE // 2, _WORDS, _LOG, _LONGEST))
-    table = np.zeros(_STATE_TABLE, dtype=np.int32)
-    return Repeats(scalars, steps, places, table, states, words, log, found, may, first, accesses)
+    no_states: npt.NDArray[np.int32] = np.zeros(_STATE_TABLE, dtype=np.int32)
+    return Repeats(scalars, steps, places, no_states, states, words, log, found, may, first, accesses)
 
 
 @inlined
@@ -163,7 +163,8 @@ def _written_down(
             n += 1
     found[first] = n  # those before are free: entries leave in order
     mask = (rings.rows.shape[0] >> ROW_BITS) - 1
-    rows, last = rings.rows, np.int64(0)
+    rows = rings.rows
+    last: Any = np.int64(0)
     for cycle in range(min(saved[END] - fetch + core[MARGIN], mask)):
         i = _row(fetch + cycle, mask)
         busy, wide = rows[i], False
@@ -302,7 +303,9 @@ def settle(repeats: Any, program: Any, ops: Any, saved: Any, tally: Any) -> None
         more += steps[at + _BESIDE]
         for k in range(words[more]):
             tally.histogram[words[more + 1 + 2 * k]] += taken * words[more + 2 + 2 * k]
-        seen, levels, in_word = np.int64(0), np.int64(0), np.int64(0)
+        levels = np.int64(0)
+        seen: Any = np.int64(0)
+        in_word: Any = np.int64(0)
         accesses = program.block_addresses[block]
         for op in range(program.block_ops[block], program.block_ops[block + 1]):
             code, count = ops[(op << OP_BITS) + CODE], ops[(op << OP_BITS) + COUNT]
@@ -518,8 +521,8 @@ def run_repeats(
         begun = fetch
         state = np.int64(-1)
         if not many or credit >= 0:
-            credit -= _PART
             state = _here(repeats, saved, rings, units, queues, frames, tally, core)
+            credit -= _PART * (1 + (s[ROWS] >> _ROWS_BITS))  # of many cycles to come it is dear to write down
             if state == _TOO_LONG:
                 credit, state = _NEVER, np.int64(-1)
             elif state < 0:  # no room: begin anew
