@@ -68,8 +68,8 @@ _U = np.uint64
 # many cycles they hold and from which on, states, steps, words used, and what may still be spent on new states.
 STATE, NOW, REAL, ROWS, ROWS_FROM, STATES, STEPS, USED, CREDIT, SCALARS = range(10)
 # Columns of a step, by its place in the table: one more than its state and block, levels of its last accesses, how
-# many words it depends on beside these, where these and what it does stand in `words`, next state, cycles that fetch
-# goes on, how often it was taken, and where the cycles stand in which its stores issue (0: it has none).
+# many words it depends on beside these, their place in `words` (what it does follows them), next state, cycles that
+# fetch goes on, how often it was taken, and the place of the cycles in which its stores issue (0: it has none).
 _WHO, _LEVELS, _BESIDE, _MORE, _NEXT, _GOES_ON, _TAKEN, _STORES, _STEP_BITS = 0, 1, 2, 3, 4, 5, 6, 7, 3
 _STEP_TABLE, _STATE_TABLE, _WORDS, _LOG, _LONGEST = 1 << 16, 1 << 15, 1 << 22, 1 << 12, 1 << 15
 # Three bits tell what an access hits, a word what so many of them hit; such a word, beside those that tell when values
