@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.results import Tabled, draw
 from perfkit.errors import SettingError, counted, did_you_mean, listed
-from perfkit.fitters.bottlenecks.doubts import could_give, in_turns, share_counted
+from perfkit.fitters.bottlenecks.doubts import as_said, could_give, in_turns, share_counted
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
@@ -237,7 +237,7 @@ class Explanation(Tabled):
         rows, answer = self.of(run), self.answer(run)
         first = rows.iloc[0]
         if told := self._doubted(run):
-            return f"{run}: cannot tell (no {self.core} can count so: {listed(told, 1)})"
+            return f"{run}: cannot tell ({as_said(listed(told, 1), self.core)})"
         if self._ahead(run):
             return f"{run}: cannot tell (not modelled: {listed(self._beside(run), 1)})"
         if answer != CANNOT_TELL and first["speedup"] == 0.0:  # `perfkit.fitters.bottlenecks.features.unhelpful`
@@ -319,6 +319,9 @@ class Weighed:
         By any of which it can be judged.
     counted : mapping of event to (rows,) bool
         Where it was.
+    unused : (rows, classes) bool
+        Of whose capacity less than half a hundredth is used, by each of its events that was counted: such a class is
+        never named, whatever its other events may say.
     """
 
     names: NDArray[np.str_]
@@ -334,12 +337,14 @@ class Weighed:
     full: Mapping[str, NDArray[np.bool_]]
     needs: Mapping[str, tuple[str, ...]]
     counted: Mapping[str, NDArray[np.bool_]]
+    unused: NDArray[np.bool_]
 
     def status(self) -> NDArray[np.str_]:
         """Return whether each class can be told, (rows, classes)."""
         rivalled = self.rival.any(axis=1, keepdims=True) & (self.first > _OUT)
         settled = ((self.first >= _SETTLED) | (self.first <= _OUT)) & ~self.rival & ~rivalled
-        found = np.where((settled | self.final[:, None]) & ~self._by_divisions(), "told", UNCERTAIN)
+        unused = self.unused & (np.nan_to_num(self.probability) >= _SURE)
+        found = np.where((settled | self.final[:, None]) & ~self._by_divisions() & ~unused, "told", UNCERTAIN)
         return np.where(np.isnan(self.probability), CANNOT_TELL, found)
 
     def _by_divisions(self) -> NDArray[np.bool_]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.results import Tabled, draw
 from perfkit.fitters.bottlenecks.alike import Completed
+from perfkit.fitters.bottlenecks.doubts import as_said
 from perfkit.fitters.bottlenecks.explanation import rows_of_run
 from perfkit.fitters.bottlenecks.features import NAMES, needed, without_loads
 from perfkit.fitters.bottlenecks.forest import Forest
@@ -99,9 +100,10 @@ class LearntStacks(Tabled):
         for row in self.runs.head(_LINES).to_dict("records"):
             largest = sorted(self.components, key=lambda name: -row[name])[:3]
             parts = ", ".join(f"{name} {row[name] / row['cpi']:.0%}" for name in largest)
-            doubt = f"{row['verdict']}: {row['distance']:.0%} of the cycles are expected in the wrong place"
+            doubt = f"{row['distance']:.0%} of the cycles are expected in the wrong place"
             doubt += f", and no event tells {row['missing']}" if row["missing"] else ""
-            doubt += f"; no {self.core} can count so: {row['doubt']}" if row.get("doubt") else ""
+            doubt = as_said(row["doubt"], self.core) if row.get("doubt") else doubt
+            doubt = f"{row['verdict']}: {doubt}"
             lines.append(f"{row['run']}: CPI {row['cpi']:.3f}, {parts}; {doubt}")
         return "\n".join([*lines, *([f"and {len(self.runs) - _LINES} more runs"] if len(self.runs) > _LINES else [])])
 

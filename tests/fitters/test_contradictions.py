@@ -1,0 +1,92 @@
+"""Counts that contradict each other by their meaning, classes of which nothing is used, and what no stack may say."""
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.fitters.bottlenecks.doubts import CONTRADICT, contradictions
+from perfkit.fitters.bottlenecks.names import event_map
+from perfkit.machine.core import Microarchitecture
+from tests.fitters.test_real_names import TRACES, as_dump
+
+CORES = ("skylake_x", "golden_cove", "zen4", "zen5")
+CORE = "skylake_x"
+
+
+def _samples(core, runs=("latency-add",)):
+    return pk.SimulatedPmu(core, intervals=4).collect({n: pk.datasets.load(f"traces/{n}") for n in runs})
+
+
+def _without_scale(dump, by, but=("cycles", "instructions")):
+    table = dump.table.copy()
+    table["count"] = table["count"] * np.where(table["event"].isin(but), 1.0, by)
+    return pk.Samples.from_frame(table, kind="measured", time_event="cycles", work_event="instructions")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return pk.Bottlenecks.load(CORE)
+
+
+@pytest.mark.parametrize("by", [0.0, 0.001, 0.01])
+def test_events_in_another_unit_than_cycles_name_nothing_and_support_no_stack(model, by):
+    """All in thousands: "vector units (90%): 0% of its busiest ports used", and a stack of "base 100%, supported"."""
+    dump = _without_scale(as_dump(_samples(CORE), model.core), by)
+    found = model.explain(dump, intervals=False)
+    assert found.answer("latency-add") == "cannot tell"
+    assert found.doubts["doubt"].str.startswith(CONTRADICT).any()
+    assert CONTRADICT in found.summary()
+    stack = model.stacks(dump)
+    assert stack.runs["verdict"].tolist() == ["unsupported"]
+    assert CONTRADICT in stack.runs["doubt"][0]
+    assert f"unsupported: {CONTRADICT}" in stack.summary()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"uops_retired.retire_slots": 0.002}, "times uops_retired.retire_slots, which can be 2 times at most"),
+        ({"mem_inst_retired.all_loads": 0.1, "mem_inst_retired.all_stores": 0.0, "mem_load_retired.l3_miss": 0.2},
+         "mem_load_retired.l3_miss is 2 times mem_inst_retired.all_loads + mem_inst_retired.all_stores"),
+        ({"br_inst_retired.all_branches": 0.1, "br_inst_retired.near_taken": 0.3},
+         "br_inst_retired.near_taken is 3 times br_inst_retired.all_branches"),
+        ({"cycle_activity.stalls_l3_miss": 0.9, "cycle_activity.stalls_total": 0.1},
+         "cycle_activity.stalls_l3_miss is 9 times cycle_activity.stalls_total"),
+        ({"cycle_activity.stalls_total": 0.9, "exe_activity.1_ports_util": 0.9, "exe_activity.2_ports_util": 0.9},
+         "is 2.7 times cycles"),
+        ({"mem_load_retired.l3_miss": 0.01, "mem_load_retired.l2_miss": 0.0},
+         "mem_load_retired.l2_miss is 0, mem_load_retired.l3_miss is not"),
+        ({"dtlb_load_misses.walk_active": 0.8, "dtlb_load_misses.walk_completed": 0.0},
+         "dtlb_load_misses.walk_completed is 0, dtlb_load_misses.walk_active is not"),
+    ],
+)  # fmt: skip
+def test_counts_that_contradict_each_other_end_in_no_answer(model, changes, told):
+    dump = as_dump(_samples(CORE), model.core, changes)
+    found = model.explain(dump, intervals=False)
+    assert found.doubts["doubt"].str.contains(told, regex=False).any(), found.doubts.to_string()
+    assert found.answer("latency-add") == "cannot tell"
+    assert model.stacks(dump).runs["verdict"].tolist() == ["unsupported"]
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("running", [1.0, 0.3])
+def test_noise_and_turns_contradict_nothing(core, running):
+    """Counts 5 % off, and where counters ran in turns, each event in a third of the intervals, drawn at random."""
+    machine = Microarchitecture.load(core)
+    table = as_dump(_samples(core, TRACES), machine).table.copy()
+    draw = np.random.default_rng(3)
+    table["count"] *= np.maximum(draw.normal(1.0, 0.05, len(table)), 0.0)
+    if running < 1.0:
+        table = table[draw.random(len(table)) < running].assign(running=running)
+    noisy = pk.Samples.from_frame(table, kind="measured", time_event="cycles", work_event="instructions")
+    assert contradictions(noisy) == {}
+
+
+def test_the_table_of_contradictions_is_of_events_that_the_map_or_the_lists_know():
+    from perfkit.fitters.bottlenecks.names import map_rows, published
+
+    known = {row[1] for row in map_rows()} | set(published()) | {"cycles", "instructions"}
+    rules = event_map()["at_most"]
+    named = {each for rule in rules for each in (*rule["above"], *(name for below in rule["below"] for name in below))}
+    assert named <= known, named - known
+    assert all(rule.get("most", 1.0) >= 1.0 for rule in rules)
