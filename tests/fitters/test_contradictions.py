@@ -90,3 +90,26 @@ def test_the_table_of_contradictions_is_of_events_that_the_map_or_the_lists_know
     named = {each for rule in rules for each in (*rule["above"], *(name for below in rule["below"] for name in below))}
     assert named <= known, named - known
     assert all(rule.get("most", 1.0) >= 1.0 for rule in rules)
+
+
+@pytest.mark.parametrize("core", ["skylake_x", "golden_cove"])
+def test_ports_that_integer_and_vector_units_share_tell_neither(core):
+    """Shifts on a Skylake were "vector units (93%)": p0 and p6 at 89 % both, and not one vector instruction."""
+    machine = Microarchitecture.load(core)
+    port = "uops_dispatched_port.port_" if core == "skylake_x" else "uops_dispatched.port_"
+    parts = {f"{port}{n}": part for n, part in (("0", 0.9), ("1", 0.0), ("5", 0.0), ("6", 0.9))}
+    parts |= {f"cycle_activity.stalls_{part}": 0.0 for part in ("total", "l1d_miss", "l2_miss", "l3_miss")}
+    parts |= {"exe_activity.1_ports_util": 0.0, "exe_activity.2_ports_util": 0.8}
+    parts["uops_dispatched.port_5_11" if core == "golden_cove" else f"{port}5"] = 0.0
+    parts = {name: part for name, part in parts.items() if core == "skylake_x" or name != f"{port}5"}
+    explain = pk.Bottlenecks.load(core).explain
+    shifts = explain(as_dump(_samples(core), machine, parts), intervals=False)
+    first = shifts.of("latency-add").set_index("resource")["probability"]
+    if core == "skylake_x":
+        assert shifts.answer("latency-add") == "cannot tell"
+        assert first["integer units"] == first["vector units"]
+        assert "cannot tell between integer units and vector units" in shifts.summary()
+    multiplied = explain(as_dump(_samples(core), machine, parts | {f"{port}1": 0.9, f"{port}6": 0.0}), intervals=False)
+    assert "cannot tell between" not in multiplied.summary()
+    told = multiplied.of("latency-add").set_index("resource")["probability"]
+    assert told["integer units"] != told["vector units"]

@@ -16,12 +16,13 @@ from perfkit import datasets
 from perfkit.errors import DataError, expect, listed
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
 from perfkit.fitters.bottlenecks.doubts import contradictions, impossible_shares, share_counted, unmodelled_shares
-from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, DIVISIONS, Explanation, Weighed, remarks
+from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, DIVISIONS, EITHER, SURE, Explanation, Weighed, remarks
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
     Known,
     dividing,
+    either_units,
     features,
     features_of,
     full_capacities,
@@ -264,6 +265,12 @@ class Bottlenecks:
         rival[np.any(list(full.values()), axis=0)] = False  # by what was counted: nothing else could be ahead of it
         useful = [each for name, each in full.items() if name not in unhelpful(self.core)]
         credit[np.any(list(full.values()), axis=0) & ~np.any(useful, axis=0)] = 0.0
+        pair = [outputs.index(name) for name in EITHER if name in classes]
+        either = np.zeros(len(rates), dtype=np.bool_)
+        if has is not None and len(pair) == len(EITHER):
+            either = either_units(arrays) & (probability[:, pair].sum(axis=1) >= SURE)
+            half = np.minimum(probability[:, pair].sum(axis=1), 1.0) / 2
+            probability[np.ix_(either, pair)] = half[either, None]
         mine = np.array([name in classes for name in outputs])
         return Weighed(
             names=np.array(outputs)[mine],
@@ -273,6 +280,7 @@ class Bottlenecks:
             rival=rival[:, mine],
             final=final,
             divides=divides,
+            either=either,
             prior=self.forest.prior[mine],
             gain=gain,
             shares=shares,
