@@ -16,7 +16,16 @@ from perfkit import datasets
 from perfkit.errors import DataError, expect, listed
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
 from perfkit.fitters.bottlenecks.doubts import contradictions, impossible_shares, share_counted, unmodelled_shares
-from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, DIVISIONS, EITHER, SURE, Explanation, Weighed, remarks
+from perfkit.fitters.bottlenecks.explanation import (
+    CANNOT_TELL,
+    DIVISIONS,
+    EITHER,
+    SURE,
+    UNCERTAIN,
+    Explanation,
+    Weighed,
+    remarks,
+)
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
@@ -35,7 +44,7 @@ from perfkit.fitters.bottlenecks.features import (
 )
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.fitters.bottlenecks.names import Named, countable, matched, unused
-from perfkit.fitters.bottlenecks.stacks import LearntStacks, stacks_of, telling
+from perfkit.fitters.bottlenecks.stacks import LearntStacks, against, stacks_of, telling
 from perfkit.machine.classes import classes_of
 from perfkit.machine.core import Microarchitecture
 from perfkit.samples.events import counter_unit, other_core
@@ -172,6 +181,10 @@ class Bottlenecks:
         doubts = self._doubts(samples, rates, left).groupby("run")["doubt"].agg("; ".join)
         table["doubt"] = [str(doubts.get(run, "")) for run in runs]
         table["verdict"] = table["verdict"].where(table["doubt"] == "", "unsupported")
+        table["against"] = against(table, features(arrays, self.core))
+        table["verdict"] = table["verdict"].mask(
+            (table["against"] != "") & (table["verdict"] == "supported"), UNCERTAIN
+        )
         return LearntStacks(table, self.core.name, str(forest.digest), samples.kind)
 
     def _names(self, samples: Samples, asked: str) -> tuple[tuple[Named, ...], bool]:
