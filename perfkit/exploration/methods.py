@@ -126,7 +126,7 @@ def _topdown(samples: Samples) -> Tried:
     )
     why = f"the events of {found.scheme} are there, over {len(shares):,} intervals"
     if outside:
-        return Tried("top-down", "unsupported", finding, f"{why}, but fractions lie outside 0 to 1", "", found)
+        return Tried("top-down", "unsupported", "", f"{why}, but fractions lie outside 0 to 1", "", found)
     return Tried("top-down", "supported", finding, why, "pk.TopDown().fit(samples).plot()", found)
 
 
