@@ -140,3 +140,16 @@ def test_a_stack_is_held_against_what_its_counts_give():
         "its counts alone give misprediction 46% of the cycles, the stack 2%", "",
         "its counts alone give memory 100% of the cycles, the stack 4%", "",
     ]  # fmt: skip
+
+
+def test_two_programs_in_one_dump_are_told_beside_the_answer(model):
+    """One confident answer named the first: the intervals of the other were told by `why` alone."""
+    first, second = (as_dump(_samples(CORE, (run,)), model.core).table for run in ("triad", "divider"))
+    second = second.assign(interval=second["interval"] + first["interval"].max() + 1)
+    table = pd.concat([each.assign(run="both") for each in (first, second)], ignore_index=True)
+    both = pk.Samples.from_frame(table, kind="measured", time_event="cycles", work_event="instructions")
+    found = model.explain(both)
+    assert len(found.phases("both")) == 1
+    if found.answer("both") != "cannot tell":
+        assert "its intervals differ" in found.summary()
+    assert model.explain(as_dump(_samples(CORE, ("divider",)), model.core)).phases("divider") == []

@@ -40,6 +40,7 @@ _DIVIDING, _MUCH = ("integer units", "vector units"), 0.5
 _DIFFER, _FEWEST = 0.2, 4  # of at least so many intervals name another class than the others do
 _TELLING = 0.02  # the gain below which an event is not worth a count where the answer is known
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
+_DIFFERING = "its intervals differ"
 EITHER = ("integer units", "vector units")
 _IS_EITHER = (
     "ports 0 and 6 are as busy as each other and ports 1 and 5 are not: shifts, moves on a condition and branches take "
@@ -180,7 +181,7 @@ class Explanation(Tabled):
             lines.append(f"cannot tell, no event counts them: {', '.join(silent)}")
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         nxt = nxt if answer == CANNOT_TELL else nxt[nxt["gain"] > _TELLING]
-        nxt = nxt[:0] if self._doubted(run) else nxt
+        nxt = nxt[:0] if self._doubted(run) or self._either(run) else nxt
         lines += [f"measure next: {row.names} ({_would_tell(row)})" for row in nxt.head(_NEXT).itertuples()]
         lines += [f"as one line: {line}" for line in [self.command(run)] if line and len(nxt)]
         lines += self.remarks.loc[self.remarks["run"] == run, "remark"].tolist()
@@ -243,6 +244,14 @@ class Explanation(Tabled):
         """Return whether integer and vector units have one evidence in a run."""
         return bool((self.remarks.loc[self.remarks["run"] == run, "remark"] == _IS_EITHER).any())
 
+    def phases(self, run: str) -> list[str]:
+        """Say which classes hold back intervals that differ: phases, or programs one after the other; else nothing.
+
+        Not where `intervals` are not judged.
+        """
+        mine = self.remarks.loc[self.remarks["run"] == run, "remark"]
+        return [str(told) for told in mine if told.startswith(_DIFFERING)]
+
     def _sentence(self, run: str) -> str:
         rows, answer = self.of(run), self.answer(run)
         first = rows.iloc[0]
@@ -254,7 +263,9 @@ class Explanation(Tabled):
             return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
         if answer != CANNOT_TELL:
             part = f"its part in what a core twice as good in everything would give: about {first['speedup']:.0%}"
-            return f"{run}: {answer} ({first['probability']:.0%}; {part})"
+            return f"{run}: {answer} ({first['probability']:.0%}; {part})" + "".join(
+                f"; {one}" for one in self.phases(run)
+            )
         if self._either(run):
             both = rows.loc[rows["resource"].isin(EITHER), "probability"].sum()
             return f"{run}: cannot tell between {listed(EITHER, last='and')} ({both:.0%} together: one evidence)"
@@ -295,7 +306,7 @@ def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.Da
         shares = first.loc[first["run"].astype(str) == run, "resource"].value_counts() / max(n, 1)
         if n >= _FEWEST and len(shares) > 1 and shares.iloc[1] >= _DIFFER:
             parts = [f"{name} in {part:.0%}" for name, part in shares[shares >= _OUT].items()]
-            rows.append((run, f"its intervals differ, and this is of their sum: {listed(parts)} of {n} (intervals)"))
+            rows.append((run, f"{_DIFFERING}, and this is of their sum: {listed(parts)} of {n} (intervals)"))
     return pd.DataFrame(rows, columns=["run", "remark"])
 
 
