@@ -12,6 +12,7 @@ from perfkit.base.results import Summarised
 from perfkit.errors import PerfkitError, counted, listed
 from perfkit.exploration.facts import FEW, contradictions
 from perfkit.exploration.models import nearest_core, simulated_model
+from perfkit.fitters.bottlenecks.explanation import Explanation
 from perfkit.fitters.bottlenecks.model import CANNOT_TELL, Bottlenecks
 from perfkit.fitters.bottlenecks.recognise import core_of
 from perfkit.fitters.cpi.checks import inseparable
@@ -58,6 +59,7 @@ _SAME_AS_TIME = frozenset(
     }
 )  # fmt: skip
 _SURE, _JUDGED, FEW_EVENTS = 0.9, 300, 8
+_WORTH_TELLING = 0.05  # the probability of a second class
 _ABOVE_BOUND = 1.02  # times the lowest bound: what was reached refutes it
 _FAR_BOUND = 1.5  # times what was reached: a lowest bound above it limits nothing
 _TRAIN = "train one on your own runs: perfkit spire train 'runs/*.txt' -o mine.spire"
@@ -126,7 +128,7 @@ def _topdown(samples: Samples) -> Tried:
     )
     why = f"the events of {found.scheme} are there, over {len(shares):,} intervals"
     if outside:
-        return Tried("top-down", "unsupported", finding, f"{why}, but fractions lie outside 0 to 1", "", found)
+        return Tried("top-down", "unsupported", "", f"{why}, but fractions lie outside 0 to 1", "", found)
     return Tried("top-down", "supported", finding, why, "pk.TopDown().fit(samples).plot()", found)
 
 
@@ -179,14 +181,23 @@ def _bottlenecks(samples: Samples) -> Tried:
     evidence = str(rows["evidence"].iloc[0]).partition(";")[0]
     of = "" if len(runs) == 1 else f" in {len(mine)} of {len(runs)} runs"
     finding = f"{first} {'hold' if first.endswith('s') else 'holds'} it back{of} ({share:.0%}): {evidence}"
-    differ = found.remarks["remark"].str.contains("intervals differ").any()
+    if second := _second(found, mine):
+        finding += f"; else {second}"
+    differ = [told for run in mine for told in found.phases(run)][:1]
     doubts = [guessed] if others else []
-    doubts += ["its intervals differ"] if differ else []
+    doubts += differ
     doubts += [f"it is {share:.0%} likely"] if share < _SURE else []
     doubts += ["other runs are held back by something else"] if len(mine) < len(runs) else []
     why = f"{counted(len(found.events), 'events')} of {core}, by what was learnt of simulated runs"
     why += f"; {'; '.join(doubts)}" if doubts else ""
     return Tried("Bottlenecks", "uncertain" if doubts else "supported", finding, why, how, found)
+
+
+def _second(found: Explanation, runs: list[str]) -> str:
+    """Return the likeliest other class of some runs, with its largest probability, from 5 % on; else ""."""
+    others = pd.concat([found.of(run).iloc[1:2] for run in runs]).sort_values("probability", ascending=False)
+    first = others.iloc[0]
+    return f"{first['resource']} ({first['probability']:.0%})" if first["probability"] >= _WORTH_TELLING else ""
 
 
 def _cpi(samples: Samples) -> Tried:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.base.results import Settings, Tabled, draw, labelled
-from perfkit.errors import DataError, PerfkitWarning, SettingError, counted, expect
+from perfkit.errors import DataError, PerfkitWarning, SettingError, counted, expect, listed
 from perfkit.samples.events import TIME_EVENTS, normalise
 from perfkit.samples.table import Samples, expect_samples
 
@@ -110,6 +110,10 @@ class TopDown(Settings):
         needed = samples.select(events=[names[n] for n in scheme.needs if names[n] in samples.events])
         by_run = _fractions(needed, scheme, names, width, ["run"])
         by_interval = _fractions(needed, scheme, names, width, ["run", "place", "interval"])
+        if by_run[list(FRACTIONS)].isna().any(axis=1).all():
+            raise DataError(
+                f"no run has issue slots to part: its time is 0, or none of {listed(scheme.needs, 4)} was counted in it"
+            )
         _warn_outside(by_run, scheme)
         return TopDownFractions(by_run, by_interval, scheme.name, scheme.source, samples.kind)
 
@@ -154,8 +158,8 @@ class TopDownFractions(Tabled):
 
     @property
     def main(self) -> pd.Series:
-        """What each run loses most slots to: front_end, bad_speculation or back_end."""
-        return self.runs[list(FRACTIONS[1:])].idxmax(axis=1)
+        """What each run loses most slots to: front_end, bad_speculation or back_end; of runs without slots, nothing."""
+        return self.runs[list(FRACTIONS[1:])].dropna().idxmax(axis=1)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per run: run and the four fractions."""
@@ -165,6 +169,12 @@ class TopDownFractions(Tabled):
         """Say what each run loses most issue slots to."""
         main, lines = self.main, []
         for run, row in self.runs.head(4).iterrows():
+            if run not in main.index:
+                lines.append(f"{run}: no issue slots were counted")
+                continue
+            if _outside(row):
+                lines.append(f"{run}: unsupported: fractions outside 0 to 1, so that the counts are inconsistent")
+                continue
             shares = ", ".join(f"{part.replace('_', ' ')} {row[part]:.0%}" for part in FRACTIONS if part != main[run])
             lost = str(main[run])
             lines.append(f"{run}: {lost.replace('_', ' ')} {row[lost]:.0%} of the issue slots; {shares}")
@@ -298,8 +308,13 @@ def _slots(rates: Rates) -> pd.Series:
     return a + b + c + d
 
 
+def _outside(fractions: pd.Series) -> bool:
+    """Return whether fractions of a run cannot be any."""
+    return bool(((fractions < -0.02) | (fractions > 1.02)).any())
+
+
 def _warn_outside(fractions: pd.DataFrame, scheme: Scheme) -> None:
-    outside = ((fractions < -0.02) | (fractions > 1.02)).any(axis=1)
+    outside = fractions.apply(_outside, axis=1)
     if outside.any():
         warnings.warn(
             f"top-down fractions outside 0 to 1 in {', '.join(map(str, fractions.index[outside][:5]))}: counts are "

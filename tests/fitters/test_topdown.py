@@ -114,7 +114,19 @@ def test_a_scheme_can_be_chosen():
 
 def test_impossible_fractions_are_told():
     with pytest.warns(PerfkitWarning, match="outside 0 to 1"):
-        TopDown(width=1).fit(counted(INTEL))
+        found = TopDown(width=1).fit(counted(INTEL))
+    assert "unsupported: fractions outside 0 to 1" in found.summary()
+    assert "-" not in found.summary().splitlines()[0].partition(":")[2]  # a "back end -213%" is nothing to print
+
+
+def test_a_run_without_cycles_is_refused():
+    """It was a bare ValueError of pandas: "Encountered all NA values"."""
+    samples = counted(INTEL)
+    empty = pk.Samples.from_frame(
+        samples.table.assign(time=0.0), kind=samples.kind, time_event=samples.time_event, work_event=samples.work_event
+    )
+    with pytest.raises(DataError, match="no run has issue slots"):
+        TopDown().fit(empty)
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])

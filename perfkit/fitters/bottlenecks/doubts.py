@@ -12,14 +12,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit.fitters.bottlenecks.features import PORTS
-from perfkit.fitters.bottlenecks.names import beyond
+from perfkit.fitters.bottlenecks.names import beyond, event_map
 from perfkit.machine.core import Microarchitecture
+from perfkit.samples.events import normalise, other_core
 from perfkit.samples.table import Samples
 
 # A share of what cannot be exceeded: by so much counters may be apart, and by so much where they ran in turns; more,
 # the fewer looks a count is scaled up from (of simulated runs counted 0.1 of the time, none is beyond 8).
 _APART, _IN_TURNS, _SCALED = 1.25, 2.0, 0.8
 _LEAST = 0.05  # of the cycles: what takes less and is not modelled changes no answer
+CONTRADICT = "counts contradict each other"
+_OF_ALL = ("cycles", "instructions")  # of an interval
+_TOO_FEW, _SEVERAL = 0.0005, 3  # per cycle: so few are no contradiction; events that may not all be 0
 _SHARED = 0.95  # of the time: counters that ran less were scaled up
 _CYCLES = (
     *(f"exec.{n}" for n in ("0", "1", "2", "3+", "0.pending.l1", "0.pending.l2", "0.pending.l3")),
@@ -59,6 +63,59 @@ def impossible_shares(shares: Mapping[str, NDArray[np.float64]], running: NDArra
         for row in np.flatnonzero(shares[feature] > most):
             found[row].append(f"{shares[feature][row]:.0%} of {words}")
     return [tuple(each) for each in found]
+
+
+def contradictions(samples: Samples) -> dict[str, list[str]]:
+    """Return, for each run, which counts contradict each other, in words: by the counters' meaning alone.
+
+    Of two events, the intervals are taken in which both were counted.
+    """
+    table = samples.table[samples.table["count"].notna() & (samples.table["time"] > 0)]
+    at_hand = {normalise(each): each for each in samples.events if not other_core(each, samples.time_event)}
+    rules = [
+        (rule["above"], below, rule.get("most", 1.0), rule.get("least", _TOO_FEW))
+        for rule in event_map()["at_most"]
+        for below in rule["below"]
+        if all(each in (*at_hand, *_OF_ALL) for each in (*rule["above"], *below))
+    ]
+    named = {each for above, below, *_ in rules for each in (*above, *below)} - set(_OF_ALL)
+    found: dict[str, list[str]] = {}
+    for run, part in table.groupby(table["run"].astype(str), observed=True):
+        mine = part[part["event"].isin([at_hand[each] for each in named])]
+        wide = mine.pivot_table(
+            index=["place", "interval"], columns="event", values="count", aggfunc="sum", observed=True
+        )
+        first = part.drop_duplicates(["place", "interval"]).set_index(["place", "interval"])[["time", "work"]]
+        rates = wide.rename(columns=lambda each: normalise(str(each))).join(first)
+        rates = rates.rename(columns=dict(zip(("time", "work"), _OF_ALL, strict=True)))
+        running = np.array([np.nan_to_num(part["running"].min(), nan=1.0)])
+        often = float(
+            np.where(in_turns(running), np.maximum(_IN_TURNS, _SCALED / np.maximum(running, 1e-9)), _APART)[0]
+        )
+        told = []
+        for above, below, most, least in rules:
+            if all(each in rates for each in (*above, *below)):
+                sums = rates[[*dict.fromkeys((*above, *below, "cycles"))]].dropna().sum()
+                upper, lower = float(sums[above].sum()), float(sums[below].sum())
+                if upper > least * sums["cycles"] and upper > most * often * lower:
+                    told.append(_too_many(" + ".join(above), " + ".join(below), upper, lower, most))
+        counts = part.groupby(part["event"].astype(str), observed=True)["count"].sum()
+        if len(counts) >= _SEVERAL and not counts.any():
+            told.append("all events are 0")
+        if told:
+            found[str(run)] = [f"{CONTRADICT}: {each}" for each in told]
+    return found
+
+
+def as_said(told: str, core: str) -> str:
+    """Return why a run's counts cannot be believed, as part of a sentence."""
+    return told if told.startswith(CONTRADICT) else f"no {core} can count so: {told}"
+
+
+def _too_many(above: str, below: str, upper: float, lower: float, most: float) -> str:
+    if lower <= 0:
+        return f"{below} is 0, {above} is not"
+    return f"{above} is {upper / lower:.3g} times {below}, which can be {most:g} times at most"
 
 
 def unmodelled_shares(samples: Samples, core: Microarchitecture) -> pd.DataFrame:

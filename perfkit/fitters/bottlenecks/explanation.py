@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.results import Tabled, draw, expect_shown
 from perfkit.errors import SettingError, counted, did_you_mean, listed
-from perfkit.fitters.bottlenecks.doubts import could_give, in_turns, share_counted
+from perfkit.fitters.bottlenecks.doubts import as_said, could_give, in_turns, share_counted
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
@@ -32,7 +32,7 @@ CANNOT_TELL = "cannot tell"
 UNCERTAIN = "uncertain"
 DIVISIONS = "divisions"  # of floating-point numbers: an event of the map that is none of the simulator's
 SEVERAL = "tells several classes apart"
-_SURE = 0.5  # the probability below which no class is named
+SURE = 0.5  # the probability below which no class is named
 # A class is told where it is the likeliest, or is not, whatever the events that were not counted may have been: in so
 # large, or so small, a share of the ways in which they are completed.
 _SETTLED, _OUT = 0.75, 0.1
@@ -40,6 +40,12 @@ _DIVIDING, _MUCH = ("integer units", "vector units"), 0.5
 _DIFFER, _FEWEST = 0.2, 4  # of at least so many intervals name another class than the others do
 _TELLING = 0.02  # the gain below which an event is not worth a count where the answer is known
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
+_DIFFERING = "its intervals differ"
+EITHER = ("integer units", "vector units")
+_IS_EITHER = (
+    "ports 0 and 6 are as busy as each other and ports 1 and 5 are not: shifts, moves on a condition and branches take "
+    "either port, vector instructions do not take port 6; the events of ports do not say what was executed"
+)
 _DIVIDES = "floating-point divisions may hold it back: no event is known that counts this processor's divider of them"
 _NEXT = 3  # events to measure next that are told at once
 
@@ -143,7 +149,7 @@ class Explanation(Tabled):
         wanted = self.next_events[self.next_events["run"] == run].drop_duplicates("resource")
         unknown = wanted.loc[wanted["resource"].isin(silent), "prior"].sum()
         first = rows.iloc[0]
-        if first["status"] != "told" or not first["probability"] >= _SURE or unknown >= _MOST_UNKNOWN:
+        if first["status"] != "told" or not first["probability"] >= SURE or unknown >= _MOST_UNKNOWN:
             return CANNOT_TELL
         return str(first["resource"])
 
@@ -162,6 +168,7 @@ class Explanation(Tabled):
         rows, answer = self.of(run), self.answer(run)
         lines = [self._sentence(run)]
         open_ = "it may be divisions" if self._divides(run) else "it depends on events that were not counted"
+        open_ = "the ports do not tell which" if self._either(run) else open_
         lines += [f"impossible on {self.core}: {told}" for told in self._doubted(run)]
         lines += [f"not modelled: {told}" for told in self._beside(run)]
         lines += [
@@ -174,7 +181,7 @@ class Explanation(Tabled):
             lines.append(f"cannot tell, no event counts them: {', '.join(silent)}")
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         nxt = nxt if answer == CANNOT_TELL else nxt[nxt["gain"] > _TELLING]
-        nxt = nxt[:0] if self._doubted(run) else nxt
+        nxt = nxt[:0] if self._doubted(run) or self._either(run) else nxt
         lines += [f"measure next: {row.names} ({_would_tell(row)})" for row in nxt.head(_NEXT).itertuples()]
         lines += [f"as one line: {line}" for line in [self.command(run)] if line and len(nxt)]
         lines += self.remarks.loc[self.remarks["run"] == run, "remark"].tolist()
@@ -234,18 +241,35 @@ class Explanation(Tabled):
         """Return whether floating-point divisions may hold a run back, of which no event tells."""
         return bool((self.remarks.loc[self.remarks["run"] == run, "remark"] == _DIVIDES).any())
 
+    def _either(self, run: str) -> bool:
+        """Return whether integer and vector units have one evidence in a run."""
+        return bool((self.remarks.loc[self.remarks["run"] == run, "remark"] == _IS_EITHER).any())
+
+    def phases(self, run: str) -> list[str]:
+        """Say which classes hold back intervals that differ: phases, or programs one after the other; else nothing.
+
+        Not where `intervals` are not judged.
+        """
+        mine = self.remarks.loc[self.remarks["run"] == run, "remark"]
+        return [str(told) for told in mine if told.startswith(_DIFFERING)]
+
     def _sentence(self, run: str) -> str:
         rows, answer = self.of(run), self.answer(run)
         first = rows.iloc[0]
         if told := self._doubted(run):
-            return f"{run}: cannot tell (no {self.core} can count so: {listed(told, 1)})"
+            return f"{run}: cannot tell ({as_said(listed(told, 1), self.core)})"
         if self._ahead(run):
             return f"{run}: cannot tell (not modelled: {listed(self._beside(run), 1)})"
         if answer != CANNOT_TELL and first["speedup"] == 0.0:  # `perfkit.fitters.bottlenecks.features.unhelpful`
             return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
         if answer != CANNOT_TELL:
             part = f"its part in what a core twice as good in everything would give: about {first['speedup']:.0%}"
-            return f"{run}: {answer} ({first['probability']:.0%}; {part})"
+            return f"{run}: {answer} ({first['probability']:.0%}; {part})" + "".join(
+                f"; {one}" for one in self.phases(run)
+            )
+        if self._either(run):
+            both = rows.loc[rows["resource"].isin(EITHER), "probability"].sum()
+            return f"{run}: cannot tell between {listed(EITHER, last='and')} ({both:.0%} together: one evidence)"
         silent = int((rows["status"] == CANNOT_TELL).sum())
         open_ = rows.loc[(rows["status"] == UNCERTAIN) & (rows["probability"] >= _OUT), "resource"].tolist()[:3]
         why = [f"{silent} of {len(rows)} classes have no event here"] if silent else []
@@ -264,7 +288,7 @@ def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.Da
     That counters ran in turns, which classes no event of the processor tells, and that intervals do not agree.
     """
     share, rows = share_counted(samples, index), []
-    first = intervals[(intervals["status"] == "told") & (intervals["probability"] >= _SURE)]
+    first = intervals[(intervals["status"] == "told") & (intervals["probability"] >= SURE)]
     for r, run in enumerate(map(str, index)):
         if in_turns(share[r : r + 1])[0]:
             rows.append(
@@ -272,6 +296,8 @@ def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.Da
             )
         if runs.divides[r]:
             rows.append((run, _DIVIDES))
+        if runs.either[r]:
+            rows.append((run, _IS_EITHER))
         if runs.final[r]:
             lacks = runs.lacking(r)
             what = f"the processor has no event for {listed(lacks)}" if lacks else "some events have no name here"
@@ -281,7 +307,7 @@ def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.Da
         shares = first.loc[first["run"].astype(str) == run, "resource"].value_counts() / max(n, 1)
         if n >= _FEWEST and len(shares) > 1 and shares.iloc[1] >= _DIFFER:
             parts = [f"{name} in {part:.0%}" for name, part in shares[shares >= _OUT].items()]
-            rows.append((run, f"its intervals differ, and this is of their sum: {listed(parts)} of {n} (intervals)"))
+            rows.append((run, f"{_DIFFERING}, and this is of their sum: {listed(parts)} of {n} (intervals)"))
     return pd.DataFrame(rows, columns=["run", "remark"])
 
 
@@ -308,6 +334,8 @@ class Weighed:
         Whether nothing is missing that the processor can count: then likely is all that can be said.
     divides : (rows,) bool
         Whether floating-point divisions may hold it back, of which no event of the processor tells.
+    either : (rows,) bool
+        Whether integer and vector units have one evidence (`perfkit.fitters.bottlenecks.features.either_units`).
     prior : (classes,) float
         How often it is the bottleneck in training.
     gain : (rows, features) float
@@ -320,6 +348,9 @@ class Weighed:
         By any of which it can be judged.
     counted : mapping of event to (rows,) bool
         Where it was.
+    unused : (rows, classes) bool
+        Of whose capacity less than half a hundredth is used, by each of its events that was counted: such a class is
+        never named, whatever its other events may say.
     """
 
     names: NDArray[np.str_]
@@ -329,18 +360,22 @@ class Weighed:
     rival: NDArray[np.bool_]
     final: NDArray[np.bool_]
     divides: NDArray[np.bool_]
+    either: NDArray[np.bool_]
     prior: NDArray[np.float64]
     gain: NDArray[np.float64]
     shares: Mapping[str, NDArray[np.float64]]
     full: Mapping[str, NDArray[np.bool_]]
     needs: Mapping[str, tuple[str, ...]]
     counted: Mapping[str, NDArray[np.bool_]]
+    unused: NDArray[np.bool_]
 
     def status(self) -> NDArray[np.str_]:
         """Return whether each class can be told, (rows, classes)."""
         rivalled = self.rival.any(axis=1, keepdims=True) & (self.first > _OUT)
         settled = ((self.first >= _SETTLED) | (self.first <= _OUT)) & ~self.rival & ~rivalled
-        found = np.where((settled | self.final[:, None]) & ~self._by_divisions(), "told", UNCERTAIN)
+        either = self.either[:, None] & np.isin(self.names, EITHER)
+        unused = either | self.unused & (np.nan_to_num(self.probability) >= SURE)
+        found = np.where((settled | self.final[:, None]) & ~self._by_divisions() & ~unused, "told", UNCERTAIN)
         return np.where(np.isnan(self.probability), CANNOT_TELL, found)
 
     def _by_divisions(self) -> NDArray[np.bool_]:

@@ -25,6 +25,8 @@ _SHARES = (
 )  # fmt: skip
 _LINE = 64.0
 _UNUSED = 0.005  # of its capacity, by every one of its events: a class below does not hold a program back
+_OF_NO_EVENT = "instruction latency"
+_BUSY, _AS_BUSY = 0.5, 0.9  # of the cycles; of the other port's
 _NO_LOADS = 0.0005  # for each instruction: a program that stores has some for its loop's beginning
 OF_LOADS = ("store forwarding", "L1 latency", "load ports", "load buffer")
 # Of a capacity: then all else together makes a program faster by the rest at most, one part in twenty. What uses far
@@ -334,6 +336,33 @@ def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool
             full[:, k] &= ~_of_stores(*(x[:, NAMES.index(each)] for each in _ACCESSES)) if name == "L2" else True
     out = (found | full.any(axis=1, keepdims=True)) & ~full
     return np.asarray(out & ~out.all(axis=1, keepdims=True))
+
+
+def unused_of(shares: Mapping[str, NDArray[np.float64]], names: Collection[str]) -> NDArray[np.bool_]:
+    """Return of which classes a row uses nothing, by each of their events that was counted, (rows, names).
+
+    But for the latency of instructions: where one begins in every cycle, no event counts what waits for it. What is
+    full is used, whatever its other events say.
+    """
+    found, full = [], full_capacities(shares)
+    for name in map(str, names):
+        mine = np.stack([shares[feature] for feature in features_of(name)])
+        some = ~np.isnan(mine).all(axis=0) & (name != _OF_NO_EVENT)
+        found.append(some & ~(mine >= _UNUSED).any(axis=0) & ~full.get(name, np.zeros_like(some)))
+    return np.stack(found, axis=1)
+
+
+def either_units(rates: Rates) -> NDArray[np.bool_]:
+    """Return where ports 0 and 6 of an Intel core are as busy as one another and no other is, (rows,).
+
+    Shifts, conditional moves and branches take either, vector instructions ports 0, 1 and 5, and a processor's events
+    of a port do not say what it executed: integer and vector units have one evidence then.
+    """
+    n = len(next(iter(rates.values()))) if rates else 0
+    p0, p1, p5, p6 = (rates.get(f"uops.p{port}", np.full(n, np.nan)) for port in "0156")
+    most, least = np.fmax(p0, p6), np.fmin(p0, p6)
+    others = np.fmax(p1, p5)  # one of them at least was counted
+    return np.asarray((p0 + p6 > 0) & (most >= _BUSY) & (least >= _AS_BUSY * most) & (others <= most / 2))
 
 
 def without_loads(x: NDArray[np.float32]) -> NDArray[np.bool_]:

@@ -15,13 +15,23 @@ from numpy.typing import NDArray
 from perfkit import datasets
 from perfkit.errors import DataError, expect, listed
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
-from perfkit.fitters.bottlenecks.doubts import impossible_shares, share_counted, unmodelled_shares
-from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, DIVISIONS, Explanation, Weighed, remarks
+from perfkit.fitters.bottlenecks.doubts import contradictions, impossible_shares, share_counted, unmodelled_shares
+from perfkit.fitters.bottlenecks.explanation import (
+    CANNOT_TELL,
+    DIVISIONS,
+    EITHER,
+    SURE,
+    UNCERTAIN,
+    Explanation,
+    Weighed,
+    remarks,
+)
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
     Known,
     dividing,
+    either_units,
     features,
     features_of,
     full_capacities,
@@ -29,11 +39,12 @@ from perfkit.fitters.bottlenecks.features import (
     needed,
     ruled_out,
     unhelpful,
+    unused_of,
     without_loads,
 )
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.fitters.bottlenecks.names import Named, countable, matched, unused
-from perfkit.fitters.bottlenecks.stacks import LearntStacks, stacks_of, telling
+from perfkit.fitters.bottlenecks.stacks import LearntStacks, against, stacks_of, telling
 from perfkit.machine.classes import classes_of
 from perfkit.machine.core import Microarchitecture
 from perfkit.samples.events import counter_unit, other_core
@@ -127,6 +138,7 @@ class Bottlenecks:
         impossibly = impossible_shares(features(_arrays(by_run), self.core), counted)
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
+        rows += [(run, told) for run, each in contradictions(samples).items() for told in each]
         if counter_unit(samples.time_event) == _LESSER:
             rows += [(str(run), f"{samples.time_event} are of the smaller kind of core") for run in by_run.index]
         if len(foreign):
@@ -169,6 +181,10 @@ class Bottlenecks:
         doubts = self._doubts(samples, rates, left).groupby("run")["doubt"].agg("; ".join)
         table["doubt"] = [str(doubts.get(run, "")) for run in runs]
         table["verdict"] = table["verdict"].where(table["doubt"] == "", "unsupported")
+        table["against"] = against(table, features(arrays, self.core))
+        table["verdict"] = table["verdict"].mask(
+            (table["against"] != "") & (table["verdict"] == "supported"), UNCERTAIN
+        )
         return LearntStacks(table, self.core.name, str(forest.digest), samples.kind)
 
     def _names(self, samples: Samples, asked: str) -> tuple[tuple[Named, ...], bool]:
@@ -262,6 +278,12 @@ class Bottlenecks:
         rival[np.any(list(full.values()), axis=0)] = False  # by what was counted: nothing else could be ahead of it
         useful = [each for name, each in full.items() if name not in unhelpful(self.core)]
         credit[np.any(list(full.values()), axis=0) & ~np.any(useful, axis=0)] = 0.0
+        pair = [outputs.index(name) for name in EITHER if name in classes]
+        either = np.zeros(len(rates), dtype=np.bool_)
+        if has is not None and len(pair) == len(EITHER):
+            either = either_units(arrays) & (probability[:, pair].sum(axis=1) >= SURE)
+            half = np.minimum(probability[:, pair].sum(axis=1), 1.0) / 2
+            probability[np.ix_(either, pair)] = half[either, None]
         mine = np.array([name in classes for name in outputs])
         return Weighed(
             names=np.array(outputs)[mine],
@@ -271,12 +293,14 @@ class Bottlenecks:
             rival=rival[:, mine],
             final=final,
             divides=divides,
+            either=either,
             prior=self.forest.prior[mine],
             gain=gain,
             shares=shares,
             full=full,
             needs={name: needed(name, self.core) for name in classes},
             counted={event: np.isfinite(values) for event, values in arrays.items()},
+            unused=unused_of(shares, self.forest.outputs[mine]),
         )
 
     def _told(self, events: tuple[str, ...], arrays: Rates, rows: int) -> NDArray[np.bool_]:

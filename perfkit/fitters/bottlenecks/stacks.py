@@ -8,7 +8,7 @@ What was not counted is not zero: such rows are completed as for `perfkit.Bottle
 (`perfkit.fitters.bottlenecks.alike`), and how far the stacks of these ways are apart counts, too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.results import Tabled, draw, expect_shown
 from perfkit.fitters.bottlenecks.alike import Completed
+from perfkit.fitters.bottlenecks.doubts import as_said
 from perfkit.fitters.bottlenecks.explanation import rows_of_run
 from perfkit.fitters.bottlenecks.features import NAMES, needed, without_loads
 from perfkit.fitters.bottlenecks.forest import Forest
@@ -36,6 +37,12 @@ CLASSES_OF = {
     "memory": ("memory latency", "memory bandwidth"),
     "full buffers": ("reorder buffer", "load buffer", "store buffer", "line fill buffers"),
 }
+# The shares of the cycles that a component's own events take, and so much less is a contradiction.
+_EVIDENCE = {
+    "misprediction": ("mispredicted branches: branch-misses",),
+    "memory": ("memory latency: exec.0.pending.l3", "memory latency: l3.misses"),
+}
+_APART, _LEAST = 0.15, 0.5  # a restart may take half of what the core's file says, and waits pass beside other things
 _LINES = 4
 _HALVINGS = 30
 
@@ -59,7 +66,8 @@ class LearntStacks(Tabled):
         simulated kernels, and what events of what is not modelled take), missing (the components of which no telling
         event was counted) and verdict (``"supported"`` where nothing is missing and distance is at most 0.08,
         ``"uncertain"`` up to 0.20, ``"unsupported"`` beyond, and where a component is missing or there is a doubt),
-        doubt (what no such core can do, or why the counts are of another).
+        doubt (what no such core can do, or why the counts are of another) and against (to what the counts alone give
+        far more of the cycles than the stack does, half of it 0.15 more: such a stack is not supported).
     core, trained_on : str
         The core's name; the digest of the training data.
     kind : str
@@ -99,9 +107,11 @@ class LearntStacks(Tabled):
         for row in self.runs.head(_LINES).to_dict("records"):
             largest = sorted(self.components, key=lambda name: -row[name])[:3]
             parts = ", ".join(f"{name} {row[name] / row['cpi']:.0%}" for name in largest)
-            doubt = f"{row['verdict']}: {row['distance']:.0%} of the cycles are expected in the wrong place"
+            doubt = f"{row['distance']:.0%} of the cycles are expected in the wrong place"
             doubt += f", and no event tells {row['missing']}" if row["missing"] else ""
-            doubt += f"; no {self.core} can count so: {row['doubt']}" if row.get("doubt") else ""
+            doubt += f"; {row['against']}" if row.get("against") else ""
+            doubt = as_said(row["doubt"], self.core) if row.get("doubt") else doubt
+            doubt = f"{row['verdict']}: {doubt}"
             lines.append(f"{row['run']}: CPI {row['cpi']:.3f}, {parts}; {doubt}")
         return "\n".join([*lines, *([f"and {len(self.runs) - _LINES} more runs"] if len(self.runs) > _LINES else [])])
 
@@ -152,6 +162,28 @@ def stacks_of(
     found = {"run": runs, "cpi": cpi}
     found |= {str(name): shares[:, k] * cpi for k, name in enumerate(forest.outputs)}
     return pd.DataFrame({**found, "distance": distance, "missing": lacks, "verdict": verdict})
+
+
+def against(table: pd.DataFrame, shares: Mapping[str, NDArray[np.float64]]) -> list[str]:
+    """Return, for each stack, to what its counts alone give far more of the cycles than it does, in words; else "".
+
+    Simulated runs have such stacks: restarts and waits may pass beside other things, and full buffers hold back what
+    waits for memory. Of other programs it is not told, so that no such stack is supported.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of `stacks_of`.
+    shares : mapping of feature to (rows,) float
+        Shares of capacity, in the order of the table.
+    """
+    told: list[list[str]] = [[] for _ in range(len(table))]
+    for part, evidence in _EVIDENCE.items():
+        alone = np.minimum(np.fmax.reduce([shares[feature] for feature in evidence]), 1.0)
+        given = (table[part] / table["cpi"]).to_numpy(dtype=float)
+        for row in np.flatnonzero(_LEAST * alone - given > _APART):
+            told[row].append(f"its counts alone give {part} {alone[row]:.0%} of the cycles, the stack {given[row]:.0%}")
+    return ["; ".join(each) for each in told]
 
 
 def shares_in_ways(forest: Forest, part: Completed) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
