@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.fitters.bottlenecks.doubts import CONTRADICT, contradictions
+from perfkit.fitters.bottlenecks.doubts import CONTRADICT, contradicting_counts
 from perfkit.fitters.bottlenecks.names import event_map
 from perfkit.fitters.bottlenecks.stacks import against
 from perfkit.machine.core import Microarchitecture
@@ -81,7 +81,7 @@ def test_noise_and_turns_contradict_nothing(core, running):
     if running < 1.0:
         table = table[draw.random(len(table)) < running].assign(running=running)
     noisy = pk.Samples.from_frame(table, kind="measured", time_event="cycles", work_event="instructions")
-    assert contradictions(noisy) == {}
+    assert contradicting_counts(noisy) == {}
 
 
 def test_the_table_of_contradictions_is_of_events_that_the_map_or_the_lists_know():

@@ -65,7 +65,7 @@ def impossible_shares(shares: Mapping[str, NDArray[np.float64]], running: NDArra
     return [tuple(each) for each in found]
 
 
-def contradictions(samples: Samples) -> dict[str, list[str]]:
+def contradicting_counts(samples: Samples) -> dict[str, list[str]]:
     """Return, for each run, which counts contradict each other, in words: by the counters' meaning alone.
 
     Of two events, the intervals are taken in which both were counted.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perfkit import datasets
 from perfkit.errors import DataError, expect, listed
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
-from perfkit.fitters.bottlenecks.doubts import contradictions, impossible_shares, share_counted, unmodelled_shares
+from perfkit.fitters.bottlenecks.doubts import contradicting_counts, impossible_shares, share_counted, unmodelled_shares
 from perfkit.fitters.bottlenecks.explanation import (
     CANNOT_TELL,
     DIVISIONS,
@@ -138,7 +138,7 @@ class Bottlenecks:
         impossibly = impossible_shares(features(_arrays(by_run), self.core), counted)
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
-        rows += [(run, told) for run, each in contradictions(samples).items() for told in each]
+        rows += [(run, told) for run, each in contradicting_counts(samples).items() for told in each]
         if counter_unit(samples.time_event) == _LESSER:
             rows += [(str(run), f"{samples.time_event} are of the smaller kind of core") for run in by_run.index]
         if len(foreign):
