@@ -134,6 +134,9 @@ def _written_down(
     What was before fetch is as good as at fetch: nothing is compared with an earlier cycle.
     """
     fetch, base = saved[FETCH], saved[BASE]
+    # Before anything is written: a long frame has more values than there is room.
+    if 64 + tally.busy.shape[0] + units.owed.shape[0] + saved[TOP] > found.shape[0]:
+        return np.int64(0), np.int64(0)
     found[1], found[2], found[3] = saved[LEFT], saved[TAKEN_A], saved[TAKEN_B]
     found[4], found[5] = saved[PREVIOUS], saved[END] - fetch
     n = np.int64(6)
