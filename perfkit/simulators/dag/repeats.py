@@ -291,7 +291,7 @@ def _here(repeats: Any, saved: Any, rings: Any, units: Any, queues: Any, frames:
 
 
 @helper
-def settle(repeats: Any, program: Any, ops: Any, saved: Any, tally: Any) -> None:
+def add_up(repeats: Any, program: Any, ops: Any, saved: Any, tally: Any) -> None:
     """Count what the steps did since they were counted last, and forget states and steps."""
     s, steps, words = repeats.scalars, repeats.steps, repeats.words
     for number in range(s[STEPS]):
@@ -421,7 +421,7 @@ def run_repeats(
     if at < 0:
         if s[STATE] >= 0:
             _made_real(repeats, saved, rings, units, queues, frames, tally, core)
-        settle(repeats, program, code.ops, saved, tally)
+        add_up(repeats, program, code.ops, saved, tally)
         return DONE
     state, fetch, credit = s[STATE], s[NOW], s[CREDIT]
     room = repeats.found.shape[0] - 1
@@ -498,7 +498,7 @@ def run_repeats(
         if state >= 0:
             _made_real(repeats, saved, rings, units, queues, frames, tally, core)
         if s[STEPS] >= _STEP_TABLE // 2:
-            settle(repeats, program, code.ops, saved, tally)
+            add_up(repeats, program, code.ops, saved, tally)
             state, place = np.int64(-1), np.int64(-1)
         many = credit < 0 or saved[AT_OP] >= 0
         if many and saved[AT_OP] < 0:
@@ -529,7 +529,7 @@ def run_repeats(
             if state == _TOO_LONG:
                 credit, state = _NEVER, np.int64(-1)
             elif state < 0:  # no room: begin anew
-                settle(repeats, program, code.ops, saved, tally)
+                add_up(repeats, program, code.ops, saved, tally)
             elif place >= 0 and not many:
                 s[STATE] = state
                 _noted(repeats, place, who, levels, waits, begun, records, where, at, memory, core)
