@@ -176,7 +176,7 @@ def long():
 def test_a_long_call_is_explained_by_what_runs_in_the_middle_of_its_time(long):
     assert long.line["source_line"] == "at = next[at] ^ (k & 7);"
     assert any(
-        "which is longer than 30,000,000 instructions: what is explained ran after" in each for each in long.unseen
+        each.startswith("the rest of the call") and "what is explained ran after" in each for each in long.unseen
     )
     # Whatever the core: half a million addresses of the last 27 million instructions lie in a cache of 4 MiB.
     assert "L3" in long.headline() or "L2" in long.headline()
@@ -184,8 +184,12 @@ def test_a_long_call_is_explained_by_what_runs_in_the_middle_of_its_time(long):
 
 
 def test_what_nobody_counted_is_not_measured(long):
+    """On a busy machine recording may end before 30 million instructions, and what is not known is not claimed."""
+    ran_on = any("which is longer than 30,000,000 instructions" in each for each in long.unseen)
+    what = "one call is longer than 30,000,000 instructions" if ran_on else "a part of one call is recorded"
+    how = "how long nobody counted" if ran_on else "how long that is nobody counted"
     assert long.measured is None
-    assert long.not_measured == "one call is longer than 30,000,000 instructions, and how long nobody counted"
+    assert long.not_measured == f"{what}, and {how}"
 
 
 WORK = """

@@ -56,12 +56,12 @@ def _stack(fit: "CpiFit") -> list[str]:
     level = f"{fit.settings.level:.0%} interval"
     lines = [f"{'part':{wide}}  {'CPI':>8}  {level:>17}  {'share':>6}  {'cycles each':>11}  {other + ' form':>9}"]
     for part in order:
-        row = table.loc[part].where(table.loc[part].abs() > 5e-13, 0.0)  # no "-0.0000" of rounding
-        interval = "" if np.isnan(table.loc[part, "low"]) else f"{row['low']:.4f} to {row['high']:.4f}"
-        penalty = "" if np.isnan(table.loc[part, "penalty"]) else f"{row['penalty']:.4g}"
+        row = table.loc[part]
+        interval = "" if np.isnan(table.loc[part, "low"]) else f"{row['low']:z.4f} to {row['high']:z.4f}"
+        penalty = "" if np.isnan(table.loc[part, "penalty"]) else f"{row['penalty']:z.4g}"
         lines.append(
-            f"{part:{wide}}  {row['component']:8.4f}  {interval:>17}  {row['share']:6.1%}  {penalty:>11}  "
-            f"{row['other_form']:9.4f}"
+            f"{part:{wide}}  {row['component']:z8.4f}  {interval:>17}  {row['share']:z6.1%}  {penalty:>11}  "
+            f"{row['other_form']:z9.4f}"
         )
     return lines
 
