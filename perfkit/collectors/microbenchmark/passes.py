@@ -293,9 +293,7 @@ def _row(
     few = _few_seen(executions) if 0 < executions < _MANY and not varies else ""
     what, runs_of = ("program", "runs") if study.is_program else ("region", "executions")
     gave, of = (sum(each.get("gave", (0, 0))[k] for each in timing) for k in (0, 1))
-    each_gave = len(timing) >= _GAVE_IN and all(one.get("gave", (0, 0))[0] for one in timing)
-    often = each_gave or gave >= _GAVE_OFTEN * len(timing)
-    waits = _GAVE_WAY.format(what, gave, of, runs_of) if often else ""
+    waits = _GAVE_WAY.format(what, gave, of, runs_of) if gave >= _GAVE_OFTEN * len(timing) else ""
     give = _SURE_OF_PAIRS * median(_pairs_error(each) for each in chosen)
     differ = _PAIRS_DIFFER.format(chosen[0]["pairs"][0], give) if give > study.policy.tolerance / 2 else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
@@ -388,8 +386,7 @@ _RARE_OR_OTHERS = (
     "rare executions take much longer than most, by themselves or by what else runs here: they add {:.1%} to the mean, "
     "which the figure leaves out"
 )
-_GAVE_IN = 3  # experiments: what is read from a file once makes no later one wait
-_GAVE_OFTEN = 2  # times per experiment: a page that is read from a file makes one wait
+_GAVE_OFTEN = 2  # times per experiment: a page that is read from a file makes one wait, as may writing an answer
 _GAVE_WAY = (
     "the {} gave the processor up {:,} times in {:,} {} (it sleeps, or waits for a file, a lock, a thread "
     "or another process): cycles do not measure that"
