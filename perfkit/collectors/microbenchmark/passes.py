@@ -187,7 +187,7 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "varies": got.varies,
         "rare": list(got.rare),
         "gave": list(got.gave),
-        "later": list(got.later),
+        "later": got.later,
         "pairs": list(got.pairs) if got.pairs is not None else None,
         "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
@@ -409,7 +409,7 @@ def _changes(experiments: Sequence[Mapping[str, Any]], tolerance: float, known: 
     half of the passes that they are shorter.
     """
     came = [(one["later"], _figure(one, "cycles")) for one in experiments if one.get("later")]
-    ratios = [(later[2] / figure - 1, later[2]) for later, figure in came if figure > 0]
+    ratios = [(later / figure - 1, later) for later, figure in came if figure > 0]
     if not ratios:
         return ""
     less, cycles = sorted(ratios)[(len(ratios) - 1) // 2]

@@ -138,9 +138,9 @@ class Experiment:
     gave : (int, int)
         How often the thread gave the processor up by itself, in how many executions; zeros: it did not, or has others
         beside it.
-    later : tuple of float
-        Of windows in a row that came after all runs: their number, and the median and mean cycles of an execution
-        (without the longest in thirty). Empty: unknown, as in a cold study and of programs.
+    later : float
+        Cycles of an execution in windows in a row that came after all runs, the mean without the longest in thirty.
+        0: unknown, as in a cold study and of programs.
     pairs : (float, float), optional
         How many pairs of marks are in an execution on average, and the relative standard error of that, where not all
         windows have as many.
@@ -157,7 +157,7 @@ class Experiment:
     varies: float = 0.0
     rare: tuple[float, ...] = ()
     gave: tuple[int, int] = (0, 0)
-    later: tuple[float, ...] = ()
+    later: float = 0.0
     pairs: tuple[float, float] | None = None
 
 
@@ -328,7 +328,7 @@ class MeasuringProcess:
         lost = varies = 0.0
         rare: tuple[float, ...] = ()
         gave = (0, 0)
-        later: tuple[float, ...] = ()
+        later = 0.0
         pairs: tuple[float, float] | None = None
         while True:
             line = self._line(deadline)
@@ -358,8 +358,8 @@ class MeasuringProcess:
                     rare = tuple(map(float, words[1:]))
                 elif words[0] == "pairs" and steps and len(words) == 3:
                     pairs = (float(words[1]), math.sqrt(float(words[2])))
-                elif words[0] == "later" and steps and len(words) == 4:
-                    later = tuple(map(float, words[1:]))
+                elif words[0] == "later" and steps and len(words) == 2:
+                    later = float(words[1])
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])
                     self.level = min(level, self.level) if self.level > 0 else level

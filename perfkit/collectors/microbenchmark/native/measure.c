@@ -11,8 +11,7 @@
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
               "varies share" (by how much longer than the figure the quiet windows took on average, without the longest few),
               "rare row n added squares longest... n added squares longest..." (of windows, in a row with chains or not, and of chains: rare.h),
-              "later windows middle mean" (cycles of an execution in windows in a row that come after all runs: the median, and the
-              mean without the longest in thirty),
+              "later cycles" (of an execution in windows in a row that come after all runs: the mean without the longest in thirty),
               "gave times executions" (how often this thread gave the processor up by itself, where it did),
               "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "pairs mean square" (of marks in an execution, and the square of its relative standard error, where not all have as many),

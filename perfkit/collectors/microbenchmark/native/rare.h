@@ -38,7 +38,7 @@ static void answer_later(void) {
     if (later_n < 20 || fenced) return;
     qsort(later, (size_t)later_n, sizeof *later, by_value);
     for (int i = 0; i < kept; i++) sum += later[i];
-    fprintf(answers, "later %d %.6g %.6g\n", later_n, later[later_n / 2], sum / kept);
+    fprintf(answers, "later %.6g\n", sum / kept);
 }
 /* Ticks of one execution of a window, or of one pair of marks; 0 where a window reached none. Of a window that takes long, without
    those that others had: it would seldom count otherwise, and the longer the less. */
