@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.code import processor as processor_name
-from perfkit.collectors.host.comparison import KernelComparison, mean_cycles
+from perfkit.collectors.host.comparison import SELDOM_ALONE, KernelComparison, mean_cycles
 from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles, rough_cycles
 from perfkit.collectors.host.machine_state import now
 from perfkit.collectors.host.measuring import (
@@ -57,12 +57,11 @@ _AGREE = [0.2, 0.8]  # shares of the processes beyond whose change none is seen
 _FEW_FIRST = 2  # processes that have to tell what those took
 _SAMPLE = 7  # columns of a sample; behind them, who waited, its own ticks, and what was called before it
 _ROW = _SAMPLE + 2 + 40  # of a round of a kernel: PAIR in timer.c
-_LONG = 1e5  # cycles of a call, from which rounds that do not count say what it takes on average, too
 _TRIAL = 15  # rounds that say how many calls make one sample
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
 _PROCESSES = 6  # that must give a figure
 _ALIKE = 4  # times as long as the other kernel, up to which one is called as often in a sample
-_LONG = 2e6  # cycles of a sample: interrupts and other programs meet nearly every one that is longer
+_INTERRUPTED = 2e6  # cycles of a sample: interrupts and other programs meet nearly every one that is longer
 
 
 _BUSY = (
@@ -278,7 +277,7 @@ def _grain(step: float, ticks: NDArray[np.int64]) -> float:
 def _disturbed(table: "pd.DataFrame", calls: NDArray[np.int64]) -> int | None:
     """Return which kernel's samples (0: a) last so long that nearly all are interrupted, where the other's do not."""
     each = table[["cycles_a", "cycles_b"]].median().to_numpy() * calls
-    return int(each.argmax()) if each.max() > max(_LONG, _ALIKE * each.min()) else None
+    return int(each.argmax()) if each.max() > max(_INTERRUPTED, _ALIKE * each.min()) else None
 
 
 def _calls(cycles: NDArray[np.float64]) -> list[int]:
@@ -393,7 +392,7 @@ def _of_all(
     found: dict[str, float] = {}
     for k, name in enumerate("ab"):
         of, who, which = cycles[:, k], waited[:, k], counts
-        if np.median(of[counts]) > _LONG and own[:, k].all():
+        if np.median(of[counts]) > SELDOM_ALONE and own[:, k].all():
             of, who, which = own[:, k], waited[:, k] & ITSELF, np.full(len(counts), True)
         rare, mean, looked = added_by_rare(before[:, k], of, who, which)
         low, high = np.quantile(of[which], [0.1, 0.9])

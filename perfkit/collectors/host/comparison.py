@@ -23,7 +23,7 @@ _SHARED = 0.1  # logarithm of the change of a kernel's time that the other one b
 _FAR = 4.0  # standard deviations from no effect at which few processes that agree are enough
 _SURE_OF_MEANS, _TAIL = 5, 0.02  # processes, and what else the mean has to say, from which that is said
 _TRIMMED = 0.1  # of the processes at either end, which something else may have disturbed
-_SELDOM_ALONE = 1e5  # cycles of a call, from which all rounds count, by their own time: neighbours make it longer
+SELDOM_ALONE = 1e5  # cycles of a call, from which all rounds count, by their own time: neighbours make it longer
 _DIFFER = 1.04  # how many times as long nine tenths of the rounds take as one tenth, from which its calls differ
 _RARE = 0.015  # of a mean that rare rounds add, from which that is told
 _MANY_CALLS = 14_000  # below which it is said how many were timed
@@ -472,7 +472,7 @@ class KernelComparison(Tabled):
         of_a, of_b = self._added_by_rare
         if abs(of_b - of_a) < max(abs(effect - self.effect) / 2, self.least):
             rare = "Calls differ by a little, or every sample holds a few that take longer"
-        long = self.table[["cycles_a", "cycles_b"]].median().min() > _SELDOM_ALONE
+        long = self.table[["cycles_a", "cycles_b"]].median().min() > SELDOM_ALONE
         by = ", by themselves or by what else runs here, which such long calls seldom escape" if long else ""
         why = f"Calls differ{by}: {'; '.join(ranges)}" if ranges else rare
         return (

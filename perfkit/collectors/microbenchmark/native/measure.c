@@ -634,6 +634,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     lost_ns = watched_ns = 0;
     all_n = own_n = 0;
     program_gave = 0;
+    of_experiment = 0; /* counted, as waits are, from here on: the first executions may wait for what they alone need */
     long gave = gave_way();
     for (int repetition = 0; repetition < repetitions; repetition++) {
         const char *fault = "";
