@@ -547,6 +547,7 @@ def test_kernels_are_found_by_file_commit_and_library(tmp_path, monkeypatch):
         ("no.c", "no file no.c: expected a C or C.. file, REVISION:FILE"),
         ("HEAD~7:k.c", "git says: .*HEAD~7"),
         ("HEAD:no.c", "commit HEAD has no file src/no.c"),
+        ("../k.so:twice", "k.so is a file here: give it alone, and its function by --function twice"),
         ("../k.so", "which function of k.so to time: --function NAME"),
         ("links.h", "neither C .* nor a shared library"),
     ]:

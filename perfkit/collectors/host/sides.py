@@ -84,6 +84,11 @@ def _compiled(path: Path, function: str | None, compiler: str | None, options: d
 
 def _of_commit(revision: str, inside: str, folder: Path) -> Path:
     """Extract a commit of the repository around the working folder; return the path of a file in it."""
+    if Path(revision).is_file():
+        raise SettingError(
+            f"expected REVISION:FILE, and {revision} is a file here: give it alone, and its function by --function "
+            f"{inside} (another one of B by --function-b)"
+        )
     prefix = _git("rev-parse", "--show-prefix").decode().strip()
     top = _git("rev-parse", "--show-toplevel").decode().strip()
     archive = folder / "tree.tar"
