@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfkit.collectors.profile.hot import HotFunction
 from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.diagnosis.words import brief
 from perfkit.errors import DataError, PerfkitWarning, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus
@@ -116,7 +118,7 @@ class Team:
     @property
     def first(self) -> str:
         """Say what holds the threads up before anything in one of them does: shared lines, and uneven work."""
-        told = list(filter(None, [_by_turns(self.name, self.traces, self._lines)]))
+        told = list(filter(None, [_by_turns(f"The threads of {self.name}", self.traces, self._lines)]))
         much, how = self.imbalance
         if much >= _MUCH:
             told.append(
@@ -225,7 +227,7 @@ def team_of(
             skip = 0
             traces = replace(tracer, skip=0).run_threads(program, symbol, arguments)
         lines = traces.shared_lines()
-        if by_turns := _by_turns(name, traces, lines):
+        if by_turns := _by_turns(f"The threads of {name}", traces, lines):
             say(f"{by_turns}. What would help besides comes next.")
         result = run_threads(Gus(core, warm="caches"), traces if traces.complete else _beginning(traces))
         whole = () if traces.complete else _whole(tracer, program, symbol, arguments)
@@ -244,7 +246,26 @@ def _written(traces: ThreadTraces, lines: SharedLines) -> "pd.Series | None":
     return None
 
 
-def _by_turns(name: str, traces: ThreadTraces, lines: SharedLines) -> str:
+def written_beside(
+    tracer: Tracer, program: Path, hot: HotFunction, others: Sequence[HotFunction], arguments: Sequence[str]
+) -> str:
+    """Say that a function and those that other threads run meanwhile write one line by turns; "" where they do not.
+
+    The first instructions of each thread are recorded, in one run.
+
+    Raises
+    ------
+    DataError, SettingError, UnavailableError
+        As `Tracer.run_threads` does.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        traces = tracer.run_threads(program, hot.symbol, arguments, beside=[each.symbol for each in others])
+    names = " and ".join(brief(each.name) for each in (hot, *others))
+    return _by_turns(f"{names}, which run in different threads,", traces, traces.shared_lines())
+
+
+def _by_turns(who: str, traces: ThreadTraces, lines: SharedLines) -> str:
     """Say that threads write one line of memory by turns; "" where they do not."""
     row = _written(traces, lines)
     if row is None:
@@ -256,7 +277,7 @@ def _by_turns(name: str, traces: ThreadTraces, lines: SharedLines) -> str:
         else (f"one line of memory by turns (false sharing{apart})", "give each thread 64 bytes of its own")
     )
     return (
-        f"The threads of {name} write {what}: {row['variable'] or 'memory'}, at {row['places']}. On a machine that "
+        f"{who} write {what}: {row['variable'] or 'memory'}, at {row['places']}. On a machine that "
         f"costs several times as much as is simulated: {remedy} first"
     )
 

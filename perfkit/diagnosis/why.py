@@ -56,7 +56,7 @@ from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.progress import signs
 from perfkit.diagnosis.sources import built, called_kernel, is_called
-from perfkit.diagnosis.team import Team, team_of
+from perfkit.diagnosis.team import Team, team_of, written_beside
 from perfkit.diagnosis.words import FAR, brief
 from perfkit.errors import (
     DataError,
@@ -77,6 +77,8 @@ from perfkit.trace.trace import Trace
 
 Say = Callable[[str], None]
 _RUNS, _AGAIN = 5, 1.5  # the recorded calls are timed so often more, as long as that takes fewer seconds
+_BESIDE = 0.1  # of the run: what other threads do for so much of it may hold this one up
+_CALLS_BESIDE = 1000  # of each thread that are recorded then, up to the limit
 _OF_A_THREAD = 1_000_000  # instructions recorded of each thread, where there are several
 _PATIENCE = 60.0  # seconds for a busy machine to start a recording
 _FAR_IN = 10  # times the limit may pass before the code is reached that the samples are in
@@ -338,6 +340,7 @@ class _Inquiry:
                 else:
                     self.bare = overlaps
                     trace = self._where_the_time_goes(found, hot, trace, core)
+        by_turns = self._beside(found, hot) if team is None else ""
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"), self.ahead.resting():
             states = tuple(beside(lambda warm: Gus(core, warm=warm).run(trace), ("none", "caches")))
@@ -377,7 +380,7 @@ class _Inquiry:
             candidates=found.functions[:10] if found else (), profiled=_how(found), share=share,
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
-            first=". ".join(filter(None, (*before, team.first if team is not None else "", called))),
+            first=". ".join(filter(None, (*before, team.first if team is not None else by_turns, called))),
             doubts=tuple(self._doubts(found, result, measured, timed, inside)), later=self._later(found),
         )  # fmt: skip
         return self._asked(answer, found, hot, calls, bool(timed) and self._whole(trace) is not None)
@@ -764,6 +767,38 @@ class _Inquiry:
             self.unseen.append(f"how {hot.name}'s threads run beside each other: {error}")
             return None
         return replace(team, explained=self.crowded, sampled=tuple(map(int, hot.by_thread.split())))
+
+    def _beside(self, found: Profile | None, hot: HotFunction) -> str:
+        """Say that other threads, which run other functions, write the lines of memory that this one does."""
+        thread = hot.thread if hot.samples else self.inner.thread if self.inner is not None else -1
+        if found is None or found.unit != "samples" or thread < 0 or hot.threads > 1:
+            return ""
+        others = [
+            each
+            for each in found.functions
+            if each.share >= _BESIDE and each.thread not in (thread, -1) and not (each.is_system or each.only_waits)
+        ]
+        if not others:
+            return ""
+        tracer = Tracer(
+            limit=min(self.limit, _OF_A_THREAD), repeat=_CALLS_BESIDE, callees=True, timeout=_PATIENCE,
+            library=self._place(hot), stdin=self.target.stdin,
+        )  # fmt: skip
+        told = f"{' and '.join(brief(each.name) for each in others)}, which other threads run"
+        held = [each for each in others if each.path == hot.path and each.symbol and each.symbol != hot.symbol]
+        try:
+            with self._stage(f"recording what other threads run beside {hot.name}"):
+                if not held:
+                    raise DataError("another file's functions are not recorded with it")
+                by_turns = written_beside(tracer, self.target.subject, hot, held, self.target.arguments)
+        except (DataError, SettingError, UnavailableError) as error:
+            self.unseen.append(f"whether {told}, write the same lines of memory: {error}")
+            return ""
+        if by_turns:
+            self.say(f"{by_turns}. What would help besides comes next.")
+        else:
+            self.unseen.append(f"{told}, but for the lines of memory that all write: none at first")
+        return by_turns
 
     def _tracer(self, hot: HotFunction, calls: Calls, limit: int, after: float = 0.0, count_to: int = 0) -> Trace:
         """Record calls with their callees; what that warns of is said under "not seen"."""

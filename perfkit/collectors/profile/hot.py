@@ -4,7 +4,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -54,6 +54,9 @@ class HotFunction:
     by_thread : str
         Of several threads of a process, the samples of each in the order in which they were started, separated by
         spaces; empty where that is not known.
+    thread : int
+        In which thread it was seen most, counted in that order from 0 among all that were seen; -1 where that is not
+        known.
     """
 
     name: str
@@ -64,6 +67,7 @@ class HotFunction:
     threads: int
     processes: int
     by_thread: str = ""
+    thread: int = -1
 
     @property
     def library(self) -> str:
@@ -88,7 +92,8 @@ class Profile(Tabled):
     Attributes
     ----------
     table : DataFrame
-        One row per function, the hottest first: function, symbol, file, samples, share, threads, processes, by_thread.
+        One row per function, the hottest first: function, symbol, file, samples, share, threads, processes, by_thread,
+        thread.
     addresses : DataFrame
         One row per sampled address: file, address (as objdump prints it), samples, seconds (of user time since the
         process began, in the middle of these samples; nan where that is not known).
@@ -131,11 +136,12 @@ class Profile(Tabled):
     @property
     def functions(self) -> tuple[HotFunction, ...]:
         """The functions, the hottest first."""
-        columns = ["function", "symbol", "file", "samples", "share", "threads", "processes"]
-        table = self.table if "by_thread" in self.table else self.table.assign(by_thread="")  # an older file
+        columns = ["function", "symbol", "file", "samples", "share", "threads", "processes", "by_thread", "thread"]
+        later = {"by_thread": "", "thread": -1}  # older files lack these
+        table = self.table.assign(**{name: none for name, none in later.items() if name not in self.table})
         return tuple(
-            HotFunction(str(a), str(b), str(c), int(d), float(e), int(f), int(g), str(h))
-            for a, b, c, d, e, f, g, h in table[[*columns, "by_thread"]].itertuples(index=False)
+            HotFunction(str(a), str(b), str(c), int(d), float(e), int(f), int(g), str(h), int(i))
+            for a, b, c, d, e, f, g, h, i in table[columns].itertuples(index=False)
         )
 
     def to_frame(self) -> "pd.DataFrame":
@@ -243,7 +249,7 @@ def _named(target: Target, found: Sampled, why_not: tuple[str, ...]) -> Profile:
         by_function[key] += count
         by_address[where.path, where.address] += count
         seen.setdefault(key, Counter())[pid, tid] += count
-    rows = []
+    rows, order = [], _order(key for threads in seen.values() for key in threads)
     names = shown({key for key in by_function if key[1]}, files)
     for (path, symbol), count in by_function.most_common():
         pids = [pid for pid, _ in seen[path, symbol]]
@@ -257,6 +263,7 @@ def _named(target: Target, found: Sampled, why_not: tuple[str, ...]) -> Profile:
                 "threads": max(Counter(pids).values()),
                 "processes": -(-len(set(pids)) // found.runs),
                 "by_thread": " ".join(map(str, _by_thread(seen[path, symbol]))),
+                "thread": order[max(seen[path, symbol], key=lambda key: seen[path, symbol][key])],
             }
         )
     addresses = [
@@ -267,6 +274,16 @@ def _named(target: Target, found: Sampled, why_not: tuple[str, ...]) -> Profile:
         pd.DataFrame(rows), pd.DataFrame(addresses), target.subject.name, found.method, found.unit, found.seconds,
         found.ended, found.runs, why_not,
     )  # fmt: skip
+
+
+def _order(threads: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """Return the number of each thread (process, thread) in its process, in the order in which they were started."""
+    found: dict[tuple[int, int], int] = {}
+    begun: Counter[int] = Counter()
+    for pid, tid in sorted(set(threads)):
+        found[pid, tid] = begun[pid]
+        begun[pid] += 1
+    return found
 
 
 def _by_thread(seen: Counter[tuple[int, int]]) -> list[int]:

@@ -27,7 +27,7 @@ from iced_x86 import (
 
 from perfkit.collectors.tracer import dispatch, entry
 from perfkit.collectors.tracer.accesses import Access, Kind, Refused, accesses
-from perfkit.collectors.tracer.elf import BODIES
+from perfkit.collectors.tracer.elf import opens_loops
 from perfkit.collectors.tracer.emit import Emitter
 
 _BRANCHES = (FlowControl.CONDITIONAL_BRANCH, FlowControl.UNCONDITIONAL_BRANCH)
@@ -95,7 +95,7 @@ class Region:
     pointed : list of int
         Addresses known to be called through pointers, from earlier attempts.
     bodies : list of Function
-        More functions whose calls are traced: bodies of parallel loops.
+        More functions whose calls are traced: bodies of parallel loops, or what other threads run.
     likely : callable, optional
         ``likely(functions)`` gives addresses that those functions most likely call through pointers.
     threads : bool
@@ -134,7 +134,7 @@ class Region:
     @property
     def opens(self) -> bool:
         """Whether the entry starts the bodies; else all of them are entries of one kind."""
-        return bool(self.bodies) and not any(mark in self.entry.name for mark in BODIES)
+        return opens_loops(self.entry.name, [each.name for each in self.bodies])
 
     @property
     def entries(self) -> list[Function]:

@@ -7,7 +7,7 @@ import re
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -33,6 +33,16 @@ _STB_LOCAL, _STB_GLOBAL, _STB_GNU_UNIQUE, _SYMBOL_SIZE = 0, 1, 10, 24
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
 _DT_NEEDED, _DT_RPATH, _DT_RUNPATH = 1, 15, 29
 _R_COPY, _R_POINTER = 5, 6  # of x86-64: R_X86_64_COPY; R_X86_64_GLOB_DAT
+
+
+def is_loop(name: str) -> bool:
+    """Whether a symbol is that of a parallel loop's body, or of a task."""
+    return any(mark in name for mark in BODIES)
+
+
+def opens_loops(entry: str, bodies: Iterable[str]) -> bool:
+    """Whether a function starts these as the bodies of its parallel loops."""
+    return not is_loop(entry) and any(map(is_loop, bodies))
 
 
 def elf_as_it_is(path: str | Path) -> "ElfFile":

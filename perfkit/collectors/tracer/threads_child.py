@@ -23,7 +23,7 @@ class ThreadsSession(child.Session):
         Where the function itself is gone, inlined into another, these are what was asked for.
         """
         from perfkit.collectors.tracer.clone import Function, Region
-        from perfkit.collectors.tracer.elf import BODIES
+        from perfkit.collectors.tracer.elf import is_loop
 
         if self.spec["loops"]:
             symbols = [self.home.functions[name] for name in self.spec["loops"]]
@@ -31,7 +31,7 @@ class ThreadsSession(child.Session):
         named = {
             symbol.address + self.home_address: symbol
             for symbol in self.home.functions.values()
-            if any(mark in symbol.name for mark in BODIES)
+            if is_loop(symbol.name)
         }
         found: list[Any] = []
         pending = [entry]

@@ -18,7 +18,7 @@ from perfkit.base.files import existing
 from perfkit.collectors.tracer.arguments import described_arguments
 from perfkit.collectors.tracer.bounds import BeyondWarning, misses
 from perfkit.collectors.tracer.demangle import demangled, named_as
-from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
+from perfkit.collectors.tracer.elf import ElfFile, Symbol, is_loop, opens_loops
 from perfkit.collectors.tracer.lines import Loaded, annotate
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
@@ -153,13 +153,16 @@ class Tracer:
         about = _of_program(elf, script or elf.path, function, arguments, backend, reason)
         return settings._finish(recording, about, (elf.path.parent,))
 
-    def run_threads(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> ThreadTraces:
+    def run_threads(
+        self, binary: str | Path, function: str, arguments: Sequence[str] = (), *, beside: Sequence[str] = ()
+    ) -> ThreadTraces:
         """Run a program and record every thread that runs a function, or the parallel loops in it.
 
         Of a function with parallel loops (OpenMP) the bodies of these loops are recorded, in every thread, while one
         of its wanted calls runs; of another function, such as a thread's own, the wanted calls of each thread. The
         limit is that of one thread. OpenMP starts as many threads as ``OMP_NUM_THREADS`` says. `binary`, `function` and
-        `arguments` are those of `run`.
+        `arguments` are those of `run`; `beside` are symbols of the same file that other threads run, whose calls are
+        recorded as well.
 
         Raises
         ------
@@ -172,7 +175,8 @@ class Tracer:
         loops = [] if _script(home) else ElfFile(home).loops(function)
         elf, symbol = self._checked(binary, loops[0] if loops else function)
         arguments = [str(word) for word in arguments]
-        recorded = self._threads(elf, symbol.name, arguments, None, tuple(loops[1:]), _script(binary))
+        more = (*loops[1:], *beside)
+        recorded = self._threads(elf, symbol.name, arguments, None, more, _script(binary))
         about = _of_program(elf, Path(binary), function, arguments, "cloner", _ONLY)
         found = self._finished(recorded, symbol.name, about, (elf.path.parent,))
         return found if _script(home) else _with_loops_elsewhere(found, ElfFile(home), symbol.name)
@@ -244,13 +248,13 @@ class Tracer:
         folders: Sequence[Path] = (),
     ) -> ThreadTraces:
         threads, bodies = recorded
-        if self.callees and bodies and not any(mark in entry for mark in BODIES):
+        if self.callees and opens_loops(entry, bodies):
             # The runtime that starts the loops was recorded as a part of the first thread, and with it its loop.
             raise SettingError(
                 f"callees: {entry} starts parallel loops, whose runtime would be recorded into its first thread. "
                 f"Record a loop with what it calls ({bodies[0]}), or {entry} without callees"
             )
-        if any(mark in entry for mark in BODIES):
+        if is_loop(entry):
             # The function that starts the loops is not recorded: where all threads take part in all of them, their
             # calls tell them apart.
             bodies = [entry, *bodies] if len({len(thread.calls) for thread in threads}) == 1 else []
@@ -265,7 +269,8 @@ class Tracer:
             more["variables"] = json.dumps(_variables(recording))
             recording = replace(recording, notes={**recording.notes, **more})
             traces.append(self._finish(recording, provenance, folders))
-        return ThreadTraces(tuple(traces), tuple(thread.calls for thread in threads), tuple(bodies))
+        loops = tuple(bodies) if any(map(is_loop, [entry, *bodies])) else ()
+        return ThreadTraces(tuple(traces), tuple(thread.calls for thread in threads), loops)
 
     def run_kernel(self, kernel: "Kernel", *arguments: Any) -> Trace:
         """Call a compiled kernel with arguments and record what it does.
