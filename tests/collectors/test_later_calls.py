@@ -73,6 +73,25 @@ def test_rare_calls_are_told_from_interrupts(one_of, longer):
     assert found.mean == pytest.approx(truth, rel=0.25)
 
 
+def test_the_mean_is_one_where_the_tenth_that_is_quoted_is_of_short_calls_in_some_processes_only():
+    """A stranger's kernel, one call of ten much shorter: 345,000 cycles on average were said of calls of 288,000."""
+    parts = [windows_of(np.where(np.arange(800) % 10 == 3, LENGTH // 5, LENGTH)) for _ in range(5)]
+    quoted = [LENGTH / CALLS / (5 if short else 1) for short in (True, False, False, True, False)]
+    found = later_calls(parts, [np.full(30, LENGTH / CALLS)] * 5, quoted, LINK, CALLS)
+    assert found.mean == pytest.approx(0.92, abs=0.002)
+    assert 0.9 < found.low < 0.9201
+    assert 0.9199 < found.high < 0.94
+
+
+def test_the_interval_of_the_mean_holds_what_processes_have_in_common():
+    """Five processes, in each of which all calls take the same, 4 % more or less than in the others."""
+    parts = [windows_of(np.full(800, round(LENGTH * (1 + 0.02 * k)))) for k in range(-2, 3)]
+    found = said(*parts)
+    assert found.mean == pytest.approx(1, abs=0.001)
+    assert found.low < 0.97
+    assert found.high > 1.03
+
+
 def test_samples_that_hold_no_whole_number_of_turns_do_not_hide_the_mean():
     """Every third call takes half as long again, four are timed as one: one or two of the long ones."""
     calls = np.where(np.arange(16_000) % 3 == 0, 2_500, 1_500)

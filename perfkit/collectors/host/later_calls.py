@@ -33,6 +33,7 @@ _FEW, _ENOUGH = 5, 30  # windows that say something, and that say what they take
 _MEAN, _MEAN_OF_LONG = 0.01, 0.03  # by how much the mean is another than what is quoted, from which that is told, also
 _LONG = 1e6  # of windows of so many cycles, which interrupts meet now and then,
 _SURE, _USUAL = [0.001, 0.999], [0.025, 0.975]
+_T95 = 2.78  # of five processes: so many standard errors of their mean hold it with 95 %
 _RESAMPLED, _GROUPS = 2000, 400
 _CHANGED = 0.02  # by how much later calls take longer or less, from which that is told
 _AGREE = 0.8  # share of the processes
@@ -48,8 +49,8 @@ class Later:
     calls
         How many were looked at on a quiet core, with no other program between them.
     mean, low, high
-        Of all calls, relative to what is quoted of their process, and its interval of 95 %; what else runs is taken
-        off. NaN where nothing is known.
+        Of all calls, relative to the median of what is quoted of the processes, and its interval of 95 %, which holds
+        how far processes are apart; what else runs is taken off. NaN where nothing is known.
     differs
         Whether the mean is surely another than what is quoted.
     changed
@@ -143,19 +144,37 @@ def later_calls(
     if not sums[:, 1].any():
         return Later(looked, changed=changed)
     of_kernel = _kinds_of_kernel(sums)
-    sums = np.add.reduceat(sums, np.arange(0, len(sums), -(-len(sums) // _GROUPS)))
-    drawn = np.random.default_rng(0).poisson(1.0, (_RESAMPLED, len(sums))).astype(np.float64) @ sums
-    drawn = drawn[drawn[:, 1] > 0]
-    usual, mean = (float(_mean(sums.sum(axis=0)[None], kinds)[0]) for kinds in (of_kernel & False, of_kernel))
-    surely, low, high = _mean(drawn, of_kernel & False), *np.quantile(_mean(drawn, of_kernel), _USUAL)
+    # What is quoted of processes may differ: whether calls do is asked in each, their mean is that of all.
+    own = np.concatenate([one.sums for one in judged])
+    scales = np.array(quoted) / float(np.median(quoted))
+    sums[:, 0] *= np.repeat(scales, [len(one.sums) for one in judged])
+    begins = np.arange(0, len(sums), -(-len(sums) // _GROUPS))
+    own, grouped = np.add.reduceat(own, begins), np.add.reduceat(sums, begins)
+    weights = np.random.default_rng(0).poisson(1.0, (_RESAMPLED, len(begins))).astype(np.float64)
+    weights = weights[weights @ grouped[:, 1] > 0]
+    none, every = of_kernel & False, of_kernel | True
+    (usual,), (more,) = (_mean(own.sum(axis=0)[None], kinds) for kinds in (none, of_kernel))
+    mean = float(_mean(grouped.sum(axis=0)[None], of_kernel)[0])
+    low, high = np.quantile(_mean(weights @ grouped, of_kernel), _USUAL)
+    of_each = _mean(np.array([each.sum(axis=0) for each in _of_processes(sums, judged)]), of_kernel)
+    if len(of_each) > 1:  # what all windows of a process have in common
+        apart = _T95 * float(np.std(of_each, ddof=1)) / np.sqrt(len(of_each))
+        low = min(low, max(mean - apart, float(of_each.min())))
+        high = max(high, min(mean + apart, float(of_each.max())))
     if of_kernel.any():  # of the other kinds, too, some may be the kernel's
-        high = max(high, np.quantile(_mean(drawn, of_kernel | True), _USUAL[1]))
-    least, most = np.quantile(surely, _SURE)
+        high = max(high, np.quantile(_mean(weights @ grouped, every), _USUAL[1]))
+    least, most = np.quantile(_mean(weights @ own, none), _SURE)
     told = _MEAN_OF_LONG if calls * float(np.median(quoted)) > _LONG else _MEAN
     differs = (usual > 1 + told and least > 1 + told / 2) or (usual < 1 - told and most < 1 - told / 2)
-    differs &= sums[:, 1].sum() >= _ENOUGH
-    differs |= bool(of_kernel.any()) and mean > 1 + told
+    differs &= own[:, 1].sum() >= _ENOUGH
+    differs |= bool(of_kernel.any()) and more > 1 + told
     return Later(looked, mean, float(low), float(high), bool(differs), changed, told)
+
+
+def _of_processes(sums: NDArray[np.float64], judged: Sequence[_Judged]) -> list[NDArray[np.float64]]:
+    """Return the blocks of each process in which some windows count."""
+    ends = np.cumsum([len(one.sums) for one in judged])
+    return [each for each in np.split(sums, ends[:-1]) if each[:, 1].any()]
 
 
 def rarest(looked: int, least: float) -> str:
