@@ -390,9 +390,11 @@ def _of_all(
     of long ones all rounds say this, by their own time.
     """
     found: dict[str, float] = {}
+    # Both in one way, else their ratio has what interrupts add to one of them.
+    long = np.median(cycles[counts], axis=0).max() > SELDOM_ALONE and own.all()
     for k, name in enumerate("ab"):
         of, who, which = cycles[:, k], waited[:, k], counts
-        if np.median(of[counts]) > SELDOM_ALONE and own[:, k].all():
+        if long:
             of, who, which = own[:, k], waited[:, k] & ITSELF, np.full(len(counts), True)
         rare, mean, looked = added_by_rare(before[:, k], of, who, which)
         low, high = np.quantile(of[which], [0.1, 0.9])

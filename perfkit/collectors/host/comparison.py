@@ -472,13 +472,15 @@ class KernelComparison(Tabled):
         of_a, of_b = self._added_by_rare
         if abs(of_b - of_a) < max(abs(effect - self.effect) / 2, self.least):
             rare = "Calls differ by a little, or every sample holds a few that take longer"
-        long = self.table[["cycles_a", "cycles_b"]].median().min() > SELDOM_ALONE
+        long = self.table[["cycles_a", "cycles_b"]].median().max() > SELDOM_ALONE
         by = ", by themselves or by what else runs here, which such long calls seldom escape" if long else ""
         why = f"Calls differ{by}: {'; '.join(ranges)}" if ranges else rare
         return (
             f"{why}. The effect on the mean of all calls is {_change(effect)} ({_change(low)} to {_change(high)}), "
             "where the one above is on the middle round"
-            f"{'' if self._agrees(effect, low, high) else '. Decide which of them counts'}."
+            f"{'' if self._agrees(effect, low, high) else '. Decide which of them counts'}. Each process times its "
+            "first calls: a kernel that counts them, or draws from a fixed seed, does the same in all, and "
+            "later calls may have another mean."
         )
 
     @property

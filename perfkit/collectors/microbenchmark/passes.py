@@ -185,6 +185,7 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "bias": _nullable(asdict(got.bias)) if got.bias is not None else None,
         "lost": got.lost,
         "varies": got.varies,
+        "average": got.average,
         "rare": list(got.rare),
         "gave": list(got.gave),
         "later": got.later,
@@ -277,13 +278,14 @@ def _row(
         max(end + moved, 0.0)
         for end, moved in zip(ends, _moved(study, figures, below + lost * figures["cycles"], above), strict=True)
     ]
-    more = median(float(timing[at].get("varies", 0.0)) for at in said.among)
+    more = median(_longer_on_average(timing[at], figures["tsc"]) for at in said.among)
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
     kept = [timing[at].get("rare") for at in said.among]  # an earlier version kept a number, or nothing
     seen = [one for one in kept if isinstance(one, Sequence) and len(one) == _OF_RARE]
     in_turns = all(one[0] for one in seen)  # with chains, which tell what interrupts take
     rare = _added_by_rare(seen, max(study.policy.tolerance * (1 if in_turns else _MUCH), readings))
-    varies = _VARIES.format(more) if more > max(_MUCH * study.policy.tolerance, readings) else ""
+    varies = _VARIES.format(abs(more), "longer" if more > 0 else "less")
+    varies = varies if abs(more) > max(_MUCH * study.policy.tolerance, readings) else ""
     if rare and (rare > more or not varies):
         varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
@@ -359,7 +361,7 @@ _INTERRUPTED = (
 )
 _MUCH = 1.5  # tolerances by which the quiet windows take longer on average, from which it is said
 _VARIES = (
-    "its windows take {:.1%} longer on average than the figure, which is that of the fast windows (about the 10th "
+    "its windows take {:.1%} {} on average than the figure, which is that of the fast windows (about the 10th "
     "percentile): work that differs from one execution to the next, as waits for memory do, has no one figure; make "
     "what decides it a dimension"
 )
@@ -417,6 +419,16 @@ def _changes(experiments: Sequence[Mapping[str, Any]], tolerance: float, known: 
         return _CHANGES.format(-less, cycles)
     more, cycles = min(ratios)
     return _SLOWS.format(more, cycles) if more > tolerance + known else ""
+
+
+def _longer_on_average(experiment: Mapping[str, Any], ticks: float) -> float:
+    """Return by how much longer than a row's figure of so many ticks an experiment's windows took on average, relative.
+
+    Where a tenth of the executions is of another kind, what is quoted is one kind in some runs and the other in others:
+    it is the row's figure that the average is told beside.
+    """
+    share, average = float(experiment.get("varies", 0.0)), float(experiment.get("average", 0.0))
+    return average / ticks - 1 if share and average > 0 and ticks > 0 else share
 
 
 def _few_seen(executions: int) -> str:

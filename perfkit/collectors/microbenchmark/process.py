@@ -129,8 +129,8 @@ class Experiment:
     lost : float
         The share of the time that interrupts took, where windows are so long that some meet each.
     varies : float
-        By how much longer than the figure the quiet windows took on average, relative, without the longest few, which
-        interrupts may have met.
+        By how much longer than the tenth of all quiet windows these took on average, relative, without the longest few,
+        which interrupts may have met.
     rare : tuple of float
         Whether windows were timed in a row with chains (1) or apart (0); of the windows: their number, what the long
         ones take more than the middle one, relative, as a sum, and the sum of its squares, both without the longest
@@ -159,6 +159,7 @@ class Experiment:
     gave: tuple[int, int] = (0, 0)
     later: float = 0.0
     pairs: tuple[float, float] | None = None
+    average: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -325,7 +326,7 @@ class MeasuringProcess:
         apart: float | None = math.nan
         grain: Grain | None = None
         bias: Bias | None = None
-        lost = varies = 0.0
+        lost = varies = average = 0.0
         rare: tuple[float, ...] = ()
         gave = (0, 0)
         later = 0.0
@@ -350,8 +351,8 @@ class MeasuringProcess:
                     bias = Bias(*map(float, words[1:]))
                 elif words[0] == "lost" and steps and len(words) == 2:
                     lost = float(words[1])
-                elif words[0] == "varies" and steps and len(words) == 2:
-                    varies = float(words[1])
+                elif words[0] == "varies" and steps and len(words) == 3:
+                    varies, average = float(words[1]), float(words[2])
                 elif words[0] == "gave" and steps and len(words) == 3:
                     gave = (int(words[1]), int(words[2]))
                 elif words[0] == "rare" and steps and len(words) == 14:
@@ -379,6 +380,7 @@ class MeasuringProcess:
                         gave,
                         later,
                         pairs,
+                        average,
                     )
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")

@@ -9,7 +9,8 @@
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
-              "varies share" (by how much longer than the figure the quiet windows took on average, without the longest few),
+              "varies share ticks" (by how much longer than the tenth of all quiet windows these took on average, without the
+              longest few, and that average),
               "rare row n added squares longest... n added squares longest..." (of windows, in a row with chains or not, and of chains: rare.h),
               "later cycles" (of an execution in windows in a row that come after all runs: the mean without the longest in thirty),
               "gave times executions" (how often this thread gave the processor up by itself, where it did),
@@ -402,17 +403,18 @@ static int own_n;
 static void take_ticks(const windows_of *run) {
     for (int i = 0; i < run->n && all_n < LARGEST; i++) all_ticks[all_n++] = run->tsc[i];
 }
-static double longer_on_average(double *ticks, int n, double grain) {
+static double longer_on_average(double *ticks, int n, double grain, double *mean) {
     int kept = n - (n < 20 ? (n + 9) / 10 : (n + 29) / 30);
     double sum = 0, low = n < 10 ? 0 : about_tenth(ticks, n, grain); /* sorts them */
     for (int i = 0; i < kept; i++) sum += ticks[i];
-    return low > 0 && sum / kept - low > grain ? sum / kept / low - 1 : 0;
+    *mean = kept > 0 ? sum / kept : 0;
+    return low > 0 && *mean - low > grain ? *mean / low - 1 : 0;
 }
 /* The longer a window, the more seldom it is quiet: of long ones also by their own time, whether they count or not. */
 static void answer_varies(double grain, double pairs, int long_ones) {
-    double quiet_ones = longer_on_average(all_ticks, all_n, grain);
-    double all = long_ones ? longer_on_average(own_ticks, own_n, pairs > 0 ? grain / pairs : grain) : 0;
-    fprintf(answers, "varies %.6g\n", all > quiet_ones ? all : quiet_ones);
+    double quiet_mean = 0, mean = 0, quiet_ones = longer_on_average(all_ticks, all_n, grain, &quiet_mean);
+    double all = long_ones ? longer_on_average(own_ticks, own_n, pairs > 0 ? grain / pairs : grain, &mean) : 0;
+    fprintf(answers, "varies %.6g %.6g\n", all > quiet_ones ? all : quiet_ones, all > quiet_ones ? mean : quiet_mean);
 }
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
