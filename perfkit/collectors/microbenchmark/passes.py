@@ -292,6 +292,7 @@ def _row(
     changes = _changes(
         [timing[at] for at in said.among], max(_MUCH * study.policy.tolerance, readings), max(more, rare)
     )
+    varies = varies or _less_apart(_mean(apart), figures["cycles"], max(_MUCH * study.policy.tolerance, readings))
     few = _few_seen(executions) if 0 < executions < _MANY and not varies else ""
     what, runs_of = ("program", "runs") if study.is_program else ("region", "executions")
     gave, of = (sum(each.get("gave", (0, 0))[k] for each in timing) for k in (0, 1))
@@ -365,6 +366,11 @@ _VARIES = (
     "percentile): work that differs from one execution to the next, as waits for memory do, has no one figure; make "
     "what decides it a dimension"
 )
+_BY_FENCES = 6.0  # cycles: twice what `cycles_apart` may be off
+_APART_LESS = (
+    "executions that begin when the one before has ended took {:.1%} less (cycles_apart), which no overlap "
+    "explains: some executions are shorter; make what decides it a dimension"
+)
 _CHANGES = (
     "later executions take {:.1%} less on average than the figure, {:,.1f} cycles: what the first ones do differs "
     "(tables that are filled, branches that are learnt), or the work comes in phases, and no figure is settled: make "
@@ -419,6 +425,12 @@ def _changes(experiments: Sequence[Mapping[str, Any]], tolerance: float, known: 
         return _CHANGES.format(-less, cycles)
     more, cycles = min(ratios)
     return _SLOWS.format(more, cycles) if more > tolerance + known else ""
+
+
+def _less_apart(apart: float, cycles: float, least: float) -> str:
+    """Say that executions that do not overlap take less than those that do, or nothing: they are the short ones."""
+    less = 1 - apart / cycles if cycles > 0 else math.nan
+    return _APART_LESS.format(less) if less > least and cycles - apart > _BY_FENCES else ""
 
 
 def _longer_on_average(experiment: Mapping[str, Any], ticks: float) -> float:

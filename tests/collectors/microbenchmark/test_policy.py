@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.collectors.microbenchmark.passes import _added_by_rare
+from perfkit.collectors.microbenchmark.passes import _added_by_rare, _less_apart, _longer_on_average
 from perfkit.collectors.microbenchmark.policy import Verdict, agreement, best, judge_repetitions, unsettled_by
 from perfkit.study.runs import StudyRuns
 
@@ -91,3 +91,26 @@ def _seen(n: int, longest: list[float], rest: float = 0.0, squares: float = 0.0,
 )
 def test_what_rare_executions_add_is_told_from_interrupts_and_chance(passes, added):
     assert _added_by_rare(passes, 0.02) == pytest.approx(added)
+
+
+def test_how_much_longer_windows_take_is_told_beside_the_rows_figure():
+    """A stranger's row of 575,060 cycles was "+348 %" for +54: that pass had quoted its short executions."""
+    passes_own = {"varies": 3.48, "average": 885_000.0}
+    assert _longer_on_average(passes_own, 575_060.0) == pytest.approx(0.539, abs=0.001)
+    assert _longer_on_average({"varies": 0.0, "average": 900.0}, 800.0) == 0.0  # within the counter's steps
+    assert _longer_on_average({"varies": 0.2}, 800.0) == 0.2  # of before averages were kept
+
+
+@pytest.mark.parametrize(
+    ("apart", "cycles", "told"),
+    [
+        (7_554, 9_446, "took 20.0% less"),
+        (9_446, 9_446, ""),
+        (9_300, 9_446, ""),
+        (12.0, 17.0, ""),
+        (math.nan, 9_446, ""),
+    ],
+)
+def test_executions_apart_that_take_less_are_some_of_the_short_ones(apart, cycles, told):
+    assert (told in _less_apart(apart, cycles, 0.03)) == bool(told)
+    assert bool(_less_apart(apart, cycles, 0.03)) == bool(told)
