@@ -7,6 +7,7 @@ import difflib
 import math
 from collections.abc import Iterable
 from importlib import import_module
+from numbers import Integral, Real
 from typing import Any
 
 # Which extra of perfkit brings a package: the core installation traces and simulates.
@@ -96,6 +97,24 @@ def expect(fits: bool, given: object, where: str, what: str, how: str) -> None:
     if not fits:
         shown = f" ({given!r:.40})" if isinstance(given, int | float | str) else ""
         raise WrongTypeError(f"{where} takes {what}; found {type(given).__name__}{shown}: {how}")
+
+
+def expect_number(given: object, where: str, name: str, how: str, *, whole: bool = False) -> None:
+    """Refuse what is no number; `name` says of what it is.
+
+    Raises
+    ------
+    WrongTypeError
+        It is none, or no whole one where that is meant.
+
+    Examples
+    --------
+    >>> expect_number("a", "Samples.aggregate", "n", "say how many to sum", whole=True)
+    Traceback (most recent call last):
+    perfkit.errors.WrongTypeError: Samples.aggregate takes a whole number (n); found str ('a'): say how many to sum
+    """
+    fits = isinstance(given, Integral if whole else Real)
+    expect(fits, given, where, f"a {'whole ' if whole else ''}number ({name})", how)
 
 
 def uninstalled(error: ModuleNotFoundError) -> UnavailableError | None:

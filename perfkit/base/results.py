@@ -15,7 +15,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
-from perfkit.base.files import arrow_table, existing, json_text, of_json, reading, replaced
+from perfkit.base.files import a_path, arrow_table, existing, json_text, of_json, reading, replaced
 from perfkit.errors import (
     DataError,
     FormatError,
@@ -146,7 +146,7 @@ class Tabled(Summarised):
 
 def save_table(result: Tabled, table: "pd.DataFrame", path: str | Path) -> None:
     """Write a result with ``table`` as its rows; see `Tabled.save`."""
-    target = Path(path)
+    target = a_path(path, f"{type(result).__name__}.save")
     if target.suffix not in (".csv", ".json", ".parquet"):
         raise SettingError(
             f"{type(result).__name__}.save writes .csv, .json or .parquet (everything, to load it again); "

@@ -55,7 +55,7 @@ from perfkit.collectors.host.measuring import (
     pointer,
     started,
 )
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, expect_number, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -322,6 +322,9 @@ class TrueCycles(Summarised):
 
     def per(self, iterations: float) -> float:
         """Return cycles per iteration, for a kernel of so many."""
+        expect_number(iterations, "TrueCycles.per", "iterations", "say how many a call has")
+        if not iterations > 0:
+            raise SettingError(f"a call has more than 0 iterations; found {iterations}")
         return self.cycles / iterations
 
     def to_frame(self) -> "pd.DataFrame":

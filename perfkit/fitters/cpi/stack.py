@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import pandas as pd
 
-from perfkit.base.files import reading
+from perfkit.base.files import a_path, reading
 from perfkit.base.results import Settings, Summarised, answering, draw
 from perfkit.errors import DataError, PerfkitWarning, SettingError, expect
 from perfkit.fitters.cpi.checks import (
@@ -355,6 +355,7 @@ class CpiFit(Summarised):
         to a side: noise in the cycles moves the IPC form only, which resamples do not show. None
         holds what the fit cannot give.
         """
+        self._check_draws(draws, "CpiFit.intervals_of")
         if not len(draws):
             missing = pd.Series(np.nan, index=draws.columns)
             return missing, missing.copy()
@@ -372,8 +373,14 @@ class CpiFit(Summarised):
 
     def for_few_blocks(self, draws: pd.DataFrame) -> np.ndarray:
         """Return a fit's draws spread out by what their few blocks make them too narrow."""
+        self._check_draws(draws, "CpiFit.for_few_blocks")
         blocks = len(block_starts(self.data.segments(), self.block))
         return for_few(draws.to_numpy(), blocks, self.settings.level)
+
+    def _check_draws(self, draws: object, where: str) -> None:
+        mine = [list(own.columns) for own in (self.component_draws, self.penalty_draws)]
+        how = "give component_draws or penalty_draws"
+        expect(list(getattr(draws, "columns", ())) in mine, draws, where, "a table of the fit's draws", how)
 
     def _possible(self, *, penalties: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return between what the method and its bounds keep base and penalties, or base and components.
@@ -446,7 +453,7 @@ class CpiFit(Summarised):
             "warnings": self.warnings,
             "verdict": asdict(self.verdict),
         }
-        return save_fit(Path(path), results, self.data)
+        return save_fit(a_path(path, "CpiFit.save"), results, self.data)
 
     @classmethod
     def load(cls, path: str | Path) -> "CpiFit":

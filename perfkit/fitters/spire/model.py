@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from perfkit.base.files import arrow_table, existing, reading, replaced
+from perfkit.base.files import a_path, arrow_table, existing, reading, replaced
 from perfkit.base.results import Settings, Summarised, draw, expect_shown, joint_kind, kinds_of
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, closest, counted, expect
 from perfkit.fitters.spire.fleet import FleetRankings, rank_fleet
@@ -378,7 +378,7 @@ class SpireModel(Summarised):
         SettingError
             The name ends in none of the three.
         """
-        path = Path(path)
+        path = a_path(path, "SpireModel.save")
         training = self.training.assign(**{c: self.training[c].map(repr) for c in _RANGE})
         head = {
             "format": _FORMAT,

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from perfkit.base.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
-from perfkit.errors import DataError, SettingError, did_you_mean, listed
+from perfkit.errors import DataError, SettingError, did_you_mean, expect, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +87,11 @@ class Categories(Plain):
 
     def assign(self, values: ArrayLike) -> NDArray[np.int64]:
         """Return each value's category, -1 where the value is missing."""
-        data = np.asarray(values, dtype=float)
+        try:
+            data = np.asarray(values, dtype=float)
+        except (TypeError, ValueError):
+            how = f"give values of {self.target!r}"
+            expect(False, values, "Categories.assign", "numbers, or an array of them", how)
         found = np.digitize(data, np.array(self.boundaries)) if self.boundaries else np.zeros(data.shape, dtype=int)
         return np.where(np.isnan(data), -1, found).astype(np.int64)
 
@@ -98,6 +103,8 @@ class Categories(Plain):
         SettingError
             A boundary is not finite, or stands there twice.
         """
+        fits = hasattr(boundaries, "__iter__") and all(isinstance(value, Real) for value in boundaries)
+        expect(fits, boundaries, "with_boundaries", "a list of numbers (boundaries)", "list them, as [100, 150.5]")
         wanted = tuple(sorted(float(value) for value in boundaries))
         if not all(math.isfinite(value) for value in wanted) or len(set(wanted)) < len(wanted):
             raise SettingError(f"boundaries must be finite and different, not {list(boundaries)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from perfkit.base.files import arrow_table, existing, json_text, of_json, reading, replaced
+from perfkit.base.files import a_path, arrow_table, existing, json_text, of_json, reading, replaced
 from perfkit.base.results import Kind, Summarised, answering, draw
 from perfkit.errors import FormatError, SettingError, did_you_mean
 from perfkit.simulators.gus.gus import Gus
@@ -77,8 +77,8 @@ class Truth(Summarised):
         least : float
             A largest speedup below this is none.
         """
-        if run not in self.speedup.index:
-            raise SettingError(f"unknown run {run!r}; {did_you_mean(run, self.runs)}")
+        if str(run) not in self.speedup.index:
+            raise SettingError(f"unknown run {run!r}; {did_you_mean(str(run), self.runs)}")
         of_run = self.speedup.loc[run].sort_values(ascending=False, kind="stable")
         if not of_run.iloc[0] >= least:
             return ()
@@ -137,7 +137,7 @@ class Truth(Summarised):
         both.insert(0, "workload", self.workload)
         arrow = pa.Table.from_pandas(both.rename_axis("run").reset_index(), preserve_index=False)
         head = {"format": _FORMAT, "version": 1, "core": self.core, "weight": self.weight, "kind": self.kind}
-        path = Path(path)
+        path = a_path(path, "Truth.save")
         whole = arrow.replace_schema_metadata({b"perfkit": json_text(head).encode()})
         with replaced(path, ".parquet", ".pq") as temporary:
             pq.write_table(whole, temporary, compression="zstd")
