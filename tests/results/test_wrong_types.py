@@ -1,6 +1,7 @@
 """Whatever is given first to a public function or method, no error comes from deep inside."""
 
 import inspect
+import math
 import re
 
 import pandas as pd
@@ -212,13 +213,36 @@ def test_samples_are_made_of_a_data_frame(name, kind):
         ),
         (lambda: pk.CpiStack(placebos="a"), r"CpiStack takes a whole number \(placebos\); found str"),
         (lambda: pk.CpiStack(resamples=1.5), r"CpiStack takes a whole number \(resamples\); found float \(1\.5\)"),
-        (lambda: pk.CpiStack(level="a"), r"CpiStack takes a share \(level\); found str"),
+        (lambda: pk.CpiStack(level="a"), r"CpiStack takes a number \(level\); found str"),
+        (lambda: pk.CpiStack(bounds="a"), r"CpiStack takes a mapping \(bounds\); found str"),
+        (lambda: pk.Classifier(["a"], neighbours="b"), r"Classifier takes a whole number \(neighbours\); found str"),
+        (lambda: pk.DecisionTree(["a"], max_depth=math.nan), r"DecisionTree takes a whole number \(max_depth\)"),
+        (lambda: pk.RandomForest(["a"], max_depth="b"), r"RandomForest takes a whole number \(max_depth\); found str"),
+        (lambda: pk.RandomForest(["a"], group=3), r"RandomForest takes a column's name, or several \(group\)"),
+        (lambda: pk.KMeansCategories("a", count=None), r"KMeansCategories takes a whole number \(count\); found None"),
+        (lambda: pk.KdeCategories("a", bandwidth=[1]), r"KdeCategories takes text or a number \(bandwidth\); found li"),
+        (lambda: pk.FixedBins("a", log="b"), r"FixedBins takes True or False \(log\); found str"),
+        (lambda: pk.FixedBins("a", bins="bc"), r"FixedBins takes a whole number, or boundaries \(bins\); found str"),
+        (lambda: pk.Noise(rounds="a"), r"Noise takes a whole number \(rounds\); found str"),
+        (lambda: pk.Noise(counts=3), r"Noise takes whole numbers from 1, rising \(counts\); found int"),
         (lambda: pk.Gus(3), r"Gus takes a core, or its name; found int \(3\)"),
     ],
 )
 def test_settings_of_the_wrong_type_are_refused_where_they_are_given(call, message):
     with pytest.raises(WrongTypeError, match=message):
         call()
+
+
+SEEDED = ["Classifier", "CpiStack", "DecisionTree", "KMeansCategories", "KdeCategories", "Noise", "RandomForest"]
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_settings_that_nothing_can_be_done_with_are_refused_where_they_are_given(name):
+    settings = SETTINGS[name]()
+    with pytest.raises(SettingError, match="seed must be at least 0; found -1"):
+        settings.set_params(seed=-1)
+    with pytest.raises(WrongTypeError, match=rf"{name} takes a whole number \(seed\); found str"):
+        settings.set_params(seed="a")
 
 
 WITH_TOP = [

@@ -7,7 +7,6 @@ instead of instructions as the headline: that form has no built-in correlation (
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -121,6 +120,7 @@ class CpiStack(Settings):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _one_of("form", self.form, ("ipc", "cpi"))
         _one_of("method", self.method, METHODS)
         _one_of("weights", self.weights, ("auto", "cycles", "instructions", "none"))
@@ -133,11 +133,8 @@ class CpiStack(Settings):
             raise SettingError(f"alpha is the lasso's price, at least 0; found {self.alpha} with {self.method}")
         whole = (("aggregate", 1), ("folds", 2), ("placebos", 1), ("resamples", 0), ("block", 1), ("seed", 0))
         for name, least in whole:
-            value, how = getattr(self, name), f"give one of at least {least}"
-            expect(isinstance(value, Integral), value, "CpiStack", f"a whole number ({name})", how)
-            if value < least:
+            if (value := getattr(self, name)) < least:
                 raise SettingError(f"{name} must be at least {least}; found {value}")
-        expect(isinstance(self.level, Real), self.level, "CpiStack", "a share (level)", "give one between 0 and 1")
         if not 0 < self.level < 1:
             raise SettingError(f"level must be between 0 and 1; found {self.level}")
 
@@ -665,6 +662,7 @@ def _at(events: Sequence[str], where: np.ndarray) -> list[str]:
 
 
 def _names(events: str | Iterable[str]) -> tuple[str, ...]:
+    expect(hasattr(events, "__iter__"), events, "CpiStack", "names of events (events)", "list them")
     return (events,) if isinstance(events, str) else tuple(events)
 
 

@@ -172,6 +172,8 @@ class KdeCategories(Settings):
     2
     """
 
+    _instead = "name the column (target); its table goes to .fit(table)"
+
     target: str
     bandwidth: str | float = "silverman"
     log: bool = False
@@ -180,6 +182,7 @@ class KdeCategories(Settings):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.bandwidth, str) and self.bandwidth not in BANDWIDTHS:
             raise SettingError(f"unknown bandwidth {self.bandwidth!r}; {did_you_mean(self.bandwidth, BANDWIDTHS)}")
         if not isinstance(self.bandwidth, str) and not (math.isfinite(self.bandwidth) and self.bandwidth > 0):
@@ -252,14 +255,19 @@ class FixedBins(Settings):
     2
     """
 
+    _instead = "name the column (target); its table goes to .fit(table)"
+
     target: str
     bins: int | tuple[float, ...] = 5
     log: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.bins, int) and self.bins < 1:
             raise SettingError(f"bins={self.bins}: at least 1")
         if not isinstance(self.bins, int):
+            fits = hasattr(self.bins, "__iter__") and all(isinstance(value, Real) for value in self.bins)
+            expect(fits, self.bins, "FixedBins", "a whole number, or boundaries (bins)", "list them, as [100, 150.5]")
             if list(self.bins) != sorted(set(self.bins)):
                 raise SettingError(f"bin boundaries must ascend: {list(self.bins)}")
             object.__setattr__(self, "bins", tuple(float(value) for value in self.bins))
@@ -300,12 +308,15 @@ class KMeansCategories(Settings):
     2
     """
 
+    _instead = "name the column (target); its table goes to .fit(table)"
+
     target: str
     count: int = 5
     log: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.count < 1:
             raise SettingError(f"count={self.count}: at least 1")
 

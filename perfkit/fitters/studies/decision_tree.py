@@ -271,6 +271,16 @@ class Tree(Plain, ToldCategories):
         return cls(**{**values, "nodes": tuple(Node(**node) for node in values["nodes"])})
 
 
+def check_columns(learner: Any) -> None:
+    """Refuse features and a group that are no names of columns."""
+    own, how = type(learner).__name__, "name columns; their table goes to .fit(table, target)"
+    expect(isinstance(learner.features, Sequence), learner.features, own, "names of columns (features)", how)
+    if isinstance(learner.features, str) or not learner.features:
+        raise SettingError("features is a list of at least one column's name")
+    fits = learner.group is None or isinstance(learner.group, Sequence)
+    expect(fits, learner.group, own, "a column's name, or several (group)", "name what makes a configuration")
+
+
 @dataclass(frozen=True)
 class DecisionTree(Settings):
     """A decision tree over a table's columns.
@@ -307,10 +317,8 @@ class DecisionTree(Settings):
     group: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        how = "name columns; their table goes to .fit(table, target)"
-        expect(isinstance(self.features, Sequence), self.features, "DecisionTree", "names of columns (features)", how)
-        if isinstance(self.features, str) or not self.features:
-            raise SettingError("features is a list of at least one column's name")
+        super().__post_init__()
+        check_columns(self)
         if len(set(self.features)) < len(self.features):
             raise SettingError(f"a feature is listed twice: {list(self.features)}")
         if self.max_depth < 1 or self.min_samples < 1 or self.folds < 2:
