@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from importlib import import_module
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 # Which extra of perfkit brings a package: the core installation traces and simulates.
 EXTRAS = {
@@ -58,6 +58,11 @@ class FormatError(DataError):
 
 class NeverCalledError(DataError):
     """A function that is there, and that the process which was started did not call."""
+
+    WHY: ClassVar[str] = (
+        "where its source calls it, the compiler may have put its code into its caller, which is then the function to "
+        "name (or mark it __attribute__((noipa)))"
+    )
 
 
 class SettingError(PerfkitError, ValueError):
@@ -149,6 +154,17 @@ def counted(number: int, plural: str) -> str:
     """
     one = f"{plural[:-3]}y" if plural.endswith("ies") else plural[:-2] if plural.endswith("sses") else plural[:-1]
     return f"{number:,} {one if number == 1 else plural}"
+
+
+def how_often(number: int) -> str:
+    """Return how often something was done.
+
+    Examples
+    --------
+    >>> how_often(1), how_often(2000)
+    ('once', '2,000 times')
+    """
+    return "once" if number == 1 else f"{number:,} times"
 
 
 def listed(words: Iterable[Any], most: int = 1000, last: str = "and") -> str:

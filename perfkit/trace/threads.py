@@ -109,6 +109,11 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
 
         Phases of one number ran at the same time, or could have. They are told apart by the parallel loops' starts, and
         by barriers within them; of a program that uses neither, all is one phase.
+
+        Raises
+        ------
+        SettingError
+            There is no such thread.
         """
         if not isinstance(thread, Integral) or thread not in self:
             raise SettingError(f"no thread {thread!r}; threads are numbered from 0 to {len(self) - 1}")

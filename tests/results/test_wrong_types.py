@@ -225,6 +225,7 @@ def test_samples_are_made_of_a_data_frame(name, kind):
         (lambda: pk.FixedBins("a", bins="bc"), r"FixedBins takes a whole number, or boundaries \(bins\); found str"),
         (lambda: pk.Noise(rounds="a"), r"Noise takes a whole number \(rounds\); found str"),
         (lambda: pk.Noise(counts=3), r"Noise takes whole numbers from 1, rising \(counts\); found int"),
+        (lambda: pk.explore([3]), r"explore takes Samples or dumps; found int \(3\): give the path of a dump"),
         (lambda: pk.Gus(3), r"Gus takes a core, or its name; found int \(3\)"),
     ],
 )

@@ -321,7 +321,7 @@ class TrueCycles(Summarised):
         return draw("cycles:plot_cycles", self.samples, cycles=self.cycles, name=self.kernel, ax=ax)
 
     def per(self, iterations: float) -> float:
-        """Return cycles per iteration, for a kernel of so many."""
+        """Return cycles per iteration, for a kernel of so many; SettingError where there are none."""
         expect_number(iterations, "TrueCycles.per", "iterations", "say how many a call has")
         if not iterations > 0:
             raise SettingError(f"a call has more than 0 iterations; found {iterations}")
