@@ -384,7 +384,8 @@ class Microarchitecture:
         known = sorted(bundled) + sorted(alias for core in bundled.values() for alias in core.aliases)
         near = difflib.get_close_matches(str(name), known, 1)
         hint = f"; did you mean {near[0]}?" if near else "."
-        raise SettingError(f"no core named {name!r}{hint} Known: {', '.join(known)}")
+        kind = MissingFileError if "/" in str(name) else SettingError  # a path, or a name
+        raise kind(f"no core named {name!r}{hint} Known: {', '.join(known)}")
 
     @classmethod
     def from_toml(cls, text: str | bytes, where: str = "core file") -> Microarchitecture:
