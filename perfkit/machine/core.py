@@ -350,6 +350,8 @@ class Microarchitecture:
         ------
         SettingError
             No such core; the message lists those there are.
+        MissingFileError
+            No such file.
         FormatError
             The file is not a valid core: an unknown key, a value out of range, a missing source.
         """

@@ -14,6 +14,7 @@ from tests.results.examples import EXAMPLES
 WRONG = {"int": 3, "str": "no such thing", "None": None, "DataFrame": pd.DataFrame({"a": [1.0, 2.0]})}
 # Results, which functions and methods make: nobody gives their fields by hand; and the base of all errors.
 MADE = {"PerfkitError", "Schedule", "SpireModel", "ThreadsResult", "ThreadTraces"}
+PACKAGES = [value for name in pk.__all__ if hasattr(value := getattr(pk, name), "__all__")]
 UNHELPFUL = (TypeError, AttributeError, LookupError, NameError)
 SETTINGS = {
     "Bottlenecks": lambda: pk.Bottlenecks.load("skylake_x"),
@@ -43,8 +44,10 @@ def own(function):
 def functions():
     """Return name -> how to get every public function, class and class method."""
     found = {}
-    for name in pk.__all__:
-        thing = getattr(pk, name)
+    names = {name: getattr(pk, name) for name in pk.__all__}
+    for package in PACKAGES:  # what is public there only: pk.collectors.compile_kernel, say
+        names |= {f"{package.__name__[8:]}.{name}": getattr(package, name) for name in package.__all__}
+    for name, thing in names.items():
         if inspect.ismodule(thing) or not callable(thing):
             continue
         if name not in MADE:

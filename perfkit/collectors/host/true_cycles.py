@@ -55,6 +55,7 @@ from perfkit.collectors.host.measuring import (
     pointer,
     started,
 )
+from perfkit.collectors.kernels import expect_kernel
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, expect_number, of_extra
 
 if TYPE_CHECKING:
@@ -446,6 +447,7 @@ def true_cycles(
     >>> round(pk.collectors.true_cycles(kernel).per(4000), 1)  # doctest: +SKIP
     8.0
     """
+    expect_kernel(kernel, "true_cycles")
     _check(repetitions, calls, quantile, tolerance, kernel.isa)
     if processes < 1:
         raise SettingError(f"processes must be 1 or more, found {processes}")

@@ -13,7 +13,7 @@ import pandas as pd
 
 from perfkit.base.files import a_path, arrow_table, existing, json_text, of_json, reading, replaced
 from perfkit.base.results import Kind, Summarised, answering, draw
-from perfkit.errors import FormatError, SettingError, did_you_mean
+from perfkit.errors import FormatError, SettingError, did_you_mean, expect
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.sensitivity import sensitivity
 from perfkit.trace.trace import Trace
@@ -181,3 +181,15 @@ def truth_of(gus: Gus, traces: Iterable[tuple[str, Trace]], weight: float = 2.0)
     stack = pd.DataFrame.from_dict(stacks, orient="index").fillna(0.0).rename_axis("run")
     speedup = pd.DataFrame.from_dict(speedups, orient="index").rename_axis("run")
     return Truth(gus.core.name, float(weight), stack, speedup, pd.Series(workload, name="workload").rename_axis("run"))
+
+
+def expect_truth(given: object, where: str) -> None:
+    """Refuse what is no `Truth`, and say how to get one.
+
+    Raises
+    ------
+    WrongTypeError
+        It is none.
+    """
+    how = "make one with perfkit.SimulatedPmu(core).truth(traces), or load one"
+    expect(isinstance(given, Truth), given, where, "a Truth", how)
