@@ -7,7 +7,8 @@ import difflib
 import math
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 # Which extra of perfkit brings a package: the core installation traces and simulates.
 EXTRAS = {
@@ -58,6 +59,11 @@ class FormatError(DataError):
 class NeverCalledError(DataError):
     """A function that is there, and that the process which was started did not call."""
 
+    WHY: ClassVar[str] = (
+        "where its source calls it, the compiler may have put its code into its caller, which is then the function to "
+        "name (or mark it __attribute__((noipa)))"
+    )
+
 
 class SettingError(PerfkitError, ValueError):
     """A setting outside its range, or an unknown name: the message lists what is allowed."""
@@ -98,6 +104,24 @@ def expect(fits: bool, given: object, where: str, what: str, how: str) -> None:
         raise WrongTypeError(f"{where} takes {what}; found {type(given).__name__}{shown}: {how}")
 
 
+def expect_number(given: object, where: str, name: str, how: str, *, whole: bool = False) -> None:
+    """Refuse what is no number; `name` says of what it is.
+
+    Raises
+    ------
+    WrongTypeError
+        It is none, or no whole one where that is meant.
+
+    Examples
+    --------
+    >>> expect_number("a", "Samples.aggregate", "n", "say how many to sum", whole=True)
+    Traceback (most recent call last):
+    perfkit.errors.WrongTypeError: Samples.aggregate takes a whole number (n); found str ('a'): say how many to sum
+    """
+    fits = isinstance(given, Integral if whole else Real)
+    expect(fits, given, where, f"a {'whole ' if whole else ''}number ({name})", how)
+
+
 def uninstalled(error: ModuleNotFoundError) -> UnavailableError | None:
     """Return what to say where a package is missing that an extra brings; None for any other package."""
     name = (error.name or "").partition(".")[0]
@@ -130,6 +154,17 @@ def counted(number: int, plural: str) -> str:
     """
     one = f"{plural[:-3]}y" if plural.endswith("ies") else plural[:-2] if plural.endswith("sses") else plural[:-1]
     return f"{number:,} {one if number == 1 else plural}"
+
+
+def how_often(number: int) -> str:
+    """Return how often something was done.
+
+    Examples
+    --------
+    >>> how_often(1), how_often(2000)
+    ('once', '2,000 times')
+    """
+    return "once" if number == 1 else f"{number:,} times"
 
 
 def listed(words: Iterable[Any], most: int = 1000, last: str = "and") -> str:

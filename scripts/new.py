@@ -303,7 +303,10 @@ def test_a_count_that_cannot_be_one_is_named(dump, line):
 '''
 
 SOLVER = '''
-"""A skeleton: a regression for CPI stacks, ``pk.CpiStack(method="@name@")``. Cite the paper and its equation here."""
+"""A skeleton of a regression for CPI stacks: cite the paper and its equation here.
+
+``pk.CpiStack(method="@name@")`` and ``perfkit cpi --method`` find it by the name of this file.
+"""
 
 import numpy as np
 

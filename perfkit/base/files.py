@@ -100,13 +100,15 @@ def replaced(path: str | Path, *own: str) -> Iterator[Path]:
     ------
     SettingError
         There is no such folder, the path is one, or it ends as another format does.
+    WrongTypeError
+        It is no path.
 
     Examples
     --------
     >>> with replaced("result.json") as temporary:
     ...     temporary.write_text("{}")
     """
-    _check_ending(path, own)
+    _check_ending(a_path(path, "writing a file"), own)
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise SettingError(f"{path}: a folder; name a file to write")

@@ -6,16 +6,17 @@ see `Result`. Pictures live in `perfkit.plots`, above the results; `draw` is the
 
 import html
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from inspect import signature
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
-from perfkit.base.files import arrow_table, existing, json_text, of_json, reading, replaced
+from perfkit.base.files import a_path, arrow_table, existing, json_text, of_json, reading, replaced
 from perfkit.errors import (
     DataError,
     FormatError,
@@ -146,7 +147,7 @@ class Tabled(Summarised):
 
 def save_table(result: Tabled, table: "pd.DataFrame", path: str | Path) -> None:
     """Write a result with ``table`` as its rows; see `Tabled.save`."""
-    target = Path(path)
+    target = a_path(path, f"{type(result).__name__}.save")
     if target.suffix not in (".csv", ".json", ".parquet"):
         raise SettingError(
             f"{type(result).__name__}.save writes .csv, .json or .parquet (everything, to load it again); "
@@ -315,11 +316,36 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
+# Types of settings: what fits, and how an error calls it.
+_MEANT: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    bool: (lambda value: type(value).__name__ in ("bool", "bool_"), "True or False"),
+    int: (lambda value: isinstance(value, Integral), "a whole number"),
+    float: (lambda value: isinstance(value, Real), "a number"),
+    str: (lambda value: isinstance(value, str), "text"),
+    NoneType: (lambda value: value is None, "nothing"),
+}
+
+
 class Settings:
     """Settings of a method, used as scikit-learn's estimators are: `get_params`, `set_params`, `sklearn.base.clone`.
 
     Settings are frozen, so that ``set_params`` returns new ones and leaves these as they are.
     """
+
+    _instead: ClassVar[str] = "see its parameters"  # what to do who gives something else than a number, say
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number, text or switch where a setting is one, and seeds below 0."""
+        for field in fields(self):  # type: ignore[arg-type]
+            value, kind = getattr(self, field.name), field.type
+            kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+            if not all(kind in _MEANT for kind in kinds):
+                continue
+            words = " or ".join(_MEANT[kind][1] for kind in kinds if kind is not NoneType)
+            fits = any(_MEANT[kind][0](value) for kind in kinds)
+            expect(fits, value, type(self).__name__, f"{words} ({field.name})", self._instead)
+            if field.name == "seed" and value < 0:
+                raise SettingError(f"seed must be at least 0; found {value}")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
         """Return the settings by name."""

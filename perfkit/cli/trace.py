@@ -7,6 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, wrote
+from perfkit.errors import counted
 
 if TYPE_CHECKING:
     from perfkit.trace.threads import ThreadTraces
@@ -135,7 +136,8 @@ def _tell_threads(recorded: "ThreadTraces", output: Path | None, as_json: bool, 
     print(recorded.summary())
     for row in recorded.to_frame().itertuples():
         print(
-            f"  thread {row.thread}: {row.instructions:,} instructions, {row.accesses:,} accesses, {row.calls:,} calls"
+            f"  thread {row.thread}: {row.instructions:,} instructions, {row.accesses:,} accesses, "
+            f"{counted(row.calls, 'calls')}"
         )
     print(lines.summary())
     _tell_outside(recorded[0], callees=callees)

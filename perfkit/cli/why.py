@@ -26,7 +26,12 @@ def why(
     flags: options.Flags = "",
     core: options.Core = "host",
     timeout: float = typer.Option(
-        3.0, "--timeout", min=0.1, max=1e6, callback=options.finite, help="Watch each run for this many seconds."
+        3.0,
+        "--timeout",
+        min=0.1,
+        max=1e6,
+        callback=options.finite,
+        help="Stop each run after this many seconds, and answer from its first part.",
     ),
     limit: options.Limit = 3_000_000,
     noise: bool = typer.Option(

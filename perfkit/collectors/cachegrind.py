@@ -14,7 +14,7 @@ import pandas as pd
 
 from perfkit.base.files import replaced
 from perfkit.collectors.command import run_quietly, warn_of_status, words_of
-from perfkit.errors import SettingError, UnavailableError
+from perfkit.errors import SettingError, UnavailableError, expect_number
 from perfkit.readers import cachegrind
 from perfkit.readers.report import Report
 from perfkit.samples.table import Samples
@@ -61,6 +61,8 @@ class Cachegrind:
             parts = str(getattr(self, name)).split(",")
             if len(parts) != 3 or not all(p.isdigit() and int(p) > 0 for p in parts):
                 raise SettingError(f"{name} is size,ways,line in bytes, as 32768,8,64; found {getattr(self, name)!r}")
+        for name in ("l1_penalty", "ll_penalty", "branch_penalty", "at_least"):
+            expect_number(getattr(self, name), "Cachegrind", name, "the program goes to .run(command)")
         if min(self.l1_penalty, self.ll_penalty, self.branch_penalty, self.at_least) < 0:
             raise SettingError("penalties and at_least are at least 0")
 

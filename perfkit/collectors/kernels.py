@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.base.files import check_source, is_folder
+from perfkit.base.files import a_path, check_source, is_folder
 from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError, expect, of_extra
@@ -186,6 +186,7 @@ def compile_kernel(
     UnavailableError
         When there is no such compiler.
     """
+    expect(isinstance(source, str | Path), source, "compile_kernel", "C or C++, or a file of it", "give text or a path")
     if build is not None and build not in BUILDS:
         raise SettingError(f"unknown build {build!r}; known: {', '.join(BUILDS)}")
     if build is not None and flags is not None:
@@ -252,7 +253,7 @@ def library_kernel(path: str | Path, function: str, name: str | None = None) -> 
     SettingError
         There is no such library.
     """
-    library = Path(path)
+    library = a_path(path, "library_kernel")
     if not library.is_file():
         raise SettingError(f"no shared library {library}{is_folder(library)}")
     elf = ElfFile(library)
@@ -321,7 +322,7 @@ def corpus_kernel(name: str, build: str = "avx2", **options: Any) -> Kernel:
         The corpus has no such kernel, or there is no such build.
     """
     entries = _entries()
-    if name not in entries:
+    if str(name) not in entries:
         raise SettingError(f"no kernel {name!r} in the corpus; it has: {', '.join(entries)}")
     chosen = options if "flags" in options else {"build": build} | options
     return compile_kernel(corpus_folder() / f"{name}.c", entries[name]["function"], name=name, **chosen)

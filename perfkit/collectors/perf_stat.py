@@ -15,7 +15,7 @@ from typing import Literal
 import pandas as pd
 
 from perfkit.collectors.command import run_quietly, warn_of_status, words_of
-from perfkit.errors import SettingError, UnavailableError
+from perfkit.errors import SettingError, UnavailableError, expect
 from perfkit.readers.read import read_samples
 from perfkit.samples.table import Samples
 
@@ -64,6 +64,8 @@ class PerfStat:
     perf: str = "perf"
 
     def __post_init__(self) -> None:
+        fits = hasattr(self.events, "__iter__") and all(isinstance(event, str) for event in self.events)
+        expect(fits, self.events, "PerfStat", "names of events (events)", "list them, as perf list gives them")
         if isinstance(self.events, str) or not all(self.events):
             raise SettingError(f"events is a list of names, as perf list gives them; found {self.events!r}")
         odd = [e for e in (*self.events, self.time_event, self.work_event) if e.startswith("-") or re.search(r"\s", e)]

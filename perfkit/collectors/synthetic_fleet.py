@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from perfkit.base.files import a_path
 from perfkit.collectors.synthetic_cpi import synthetic_cpi
 from perfkit.errors import SettingError
 from perfkit.samples.parts import write_part
@@ -40,6 +41,7 @@ def generate_fleet(
     SettingError
         Fewer than 2 machines or 10 intervals, or a `regression` that is not above 0.
     """
+    folder = a_path(folder, "generate_fleet")
     if machines < 2 or intervals < 10 or regression <= 0:
         raise SettingError(
             f"expected machines >= 2, intervals >= 10, regression > 0; found {machines}, {intervals}, {regression}"
@@ -51,7 +53,7 @@ def generate_fleet(
         for k, version in enumerate(("v1", "v2")):
             worse = regression if (version, processor) == ("v2", "small") else 1.0
             penalties = {**PENALTIES, "branch-misses": worse * PENALTIES["branch-misses"]}
-            place = Path(folder) / f"m{i:02d}"
+            place = folder / f"m{i:02d}"
             place.mkdir(parents=True, exist_ok=True)
             samples, _ = synthetic_cpi(
                 base=base,

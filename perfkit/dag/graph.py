@@ -22,7 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.base.files import array_of, check_fields, existing, json_object, json_text, member, reading, replaced
+from perfkit.base.files import (
+    a_path,
+    array_of,
+    check_fields,
+    existing,
+    json_object,
+    json_text,
+    member,
+    reading,
+    replaced,
+)
 from perfkit.dag.handmade import program_of_nodes
 from perfkit.dag.program import HOLD, OPS, OTHER, BlockProgram, Consumer, Ints
 from perfkit.errors import DataError, FormatError, SettingError, expect
@@ -178,7 +188,7 @@ class Dag:
 
     def save(self, path: str | Path) -> Path:
         """Write the DAG as a compressed .npz file and return its path."""
-        path = Path(path)
+        path = a_path(path, "Dag.save")
         about = json_text({"format": _FORMAT, "name": self.name, "kind": self.kind, "facts": self.facts})
         arrays: dict[str, Any] = {**self.program._asdict(), "stream": self.stream, "about": np.array(about)}
         with replaced(path, ".npz") as temporary, temporary.open("wb") as out:

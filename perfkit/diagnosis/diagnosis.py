@@ -801,7 +801,7 @@ class Diagnosis(Summarised):
     def save(self, path: str | Path) -> Path:
         """Write the answer with its simulation: `load` opens it, and `perfkit.GusResult.load` opens the simulation."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "result"}
-        return self.result.save_with(Path(path), {"answer": of_json(json_text(values, _plain))})
+        return self.result.save_with(a_path(path, "Diagnosis.save"), {"answer": of_json(json_text(values, _plain))})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

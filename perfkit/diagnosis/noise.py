@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from perfkit.collectors.host.code import flags
 from perfkit.collectors.host.code import processor as processor_name
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.noise_result import NoiseResult
-from perfkit.errors import DataError, PerfkitWarning, SettingError, of_extra
+from perfkit.errors import DataError, PerfkitWarning, SettingError, expect, of_extra
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus
 
@@ -103,6 +104,15 @@ class Noise(Settings):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        lists = (("kinds", "names of kinds"), ("counts", "whole numbers from 1, rising"))
+        for name, what in lists:
+            given = getattr(self, name)
+            expect(given is None or isinstance(given, Sequence), given, "Noise", f"{what} ({name})", "list them")
+        fits = isinstance(self.at, str | Integral)
+        expect(fits, self.at, "Noise", "a place (at)", 'name one: "innermost", an address or a line, "kernel.c:12"')
+        if not self.seconds >= 0:
+            raise SettingError(f"seconds must be at least 0; found {self.seconds}")
         if isinstance(self.kinds, str):
             raise SettingError(f"kinds is a list of kinds of noise; found {self.kinds!r}")
         if self.counts is not None and (list(self.counts) != sorted({*self.counts}) or min(self.counts, default=0) < 1):

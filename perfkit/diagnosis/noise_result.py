@@ -10,7 +10,7 @@ import numpy as np
 
 from perfkit.base.results import Tabled, draw, drawn, expect_shown
 from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, Bend, bend, first_bottleneck, word
-from perfkit.errors import of_extra
+from perfkit.errors import SettingError, did_you_mean, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,15 @@ class NoiseResult(Tabled):
         return list(dict.fromkeys(self.curves["kind"]))
 
     def curve(self, kind: str) -> "pd.DataFrame":
-        """Return one kind's rows of `curves`."""
+        """Return one kind's rows of `curves`.
+
+        Raises
+        ------
+        SettingError
+            That kind was not added.
+        """
+        if str(kind) not in self.kinds:
+            raise SettingError(f"no noise of the kind {kind!r} was added; {did_you_mean(str(kind), self.kinds)}")
         return self.curves[self.curves["kind"] == kind]
 
     @cached_property

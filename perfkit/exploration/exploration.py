@@ -174,6 +174,7 @@ def _read(source: Any, time_event: str, work_event: str) -> tuple[list[Samples],
     expect(isinstance(source, str | Path | Iterable), source, "explore", "Samples or dumps", how)
     parts, failed, missing = [], [], True
     for each in [source] if isinstance(source, str | Path) else source:
+        expect(isinstance(each, str | Path), each, "explore", "Samples or dumps", how)
         try:
             if is_shipped(each):
                 parts.append(open_samples(each, memory=True, time_event=time_event, work_event=work_event))

@@ -7,14 +7,13 @@ Gus paper prints them (Fig. 3). It is the baseline that SPIRE is compared with (
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from perfkit.base.results import Settings, Tabled, draw, labelled
-from perfkit.errors import DataError, PerfkitWarning, SettingError, counted, expect, listed
+from perfkit.errors import DataError, PerfkitWarning, SettingError, counted, listed
 from perfkit.samples.events import TIME_EVENTS, normalise
 from perfkit.samples.table import Samples, expect_samples
 
@@ -73,12 +72,13 @@ class TopDown(Settings):
     'back_end'
     """
 
+    _instead = "the counts go to .fit(samples)"
+
     width: float | None = None
     scheme: str | None = None
 
     def __post_init__(self) -> None:
-        how = "the counts go to .fit(samples)"
-        expect(isinstance(self.width, Real | None), self.width, "TopDown", "a number of slots (width)", how)
+        super().__post_init__()
         if self.width is not None and not (np.isfinite(self.width) and self.width > 0):
             raise SettingError(f"width is a number of slots per cycle above 0; found {self.width}")
         names = [s.name for s in SCHEMES]

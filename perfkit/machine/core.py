@@ -350,6 +350,8 @@ class Microarchitecture:
         ------
         SettingError
             No such core; the message lists those there are.
+        MissingFileError
+            No such file.
         FormatError
             The file is not a valid core: an unknown key, a value out of range, a missing source.
         """
@@ -384,7 +386,8 @@ class Microarchitecture:
         known = sorted(bundled) + sorted(alias for core in bundled.values() for alias in core.aliases)
         near = difflib.get_close_matches(str(name), known, 1)
         hint = f"; did you mean {near[0]}?" if near else "."
-        raise SettingError(f"no core named {name!r}{hint} Known: {', '.join(known)}")
+        kind = MissingFileError if "/" in str(name) else SettingError  # a path, or a name
+        raise kind(f"no core named {name!r}{hint} Known: {', '.join(known)}")
 
     @classmethod
     def from_toml(cls, text: str | bytes, where: str = "core file") -> Microarchitecture:

@@ -17,7 +17,7 @@ import pandas as pd
 from perfkit.base.files import existing, json_object, json_text, reading, replaced
 from perfkit.base.in_order import Progress, in_order
 from perfkit.base.results import Summarised, answering, draw, joint_kind
-from perfkit.errors import DataError, FormatError, SettingError, counted, did_you_mean, expect
+from perfkit.errors import DataError, FormatError, SettingError, counted, did_you_mean, expect, expect_number, listed
 from perfkit.samples.parts import Intervals, Part, load_part, load_rows, part_of, rows_of
 from perfkit.samples.table import Samples
 
@@ -185,6 +185,7 @@ class Fleet(Summarised):
 
     def check_labels(self, names: Sequence[str]) -> None:
         """Raise SettingError where runs have no such label."""
+        expect(hasattr(names, "__iter__"), names, "a Fleet", "a list of labels", f"name some of {listed(self.labels)}")
         for name in names:
             if name == "hour":
                 raise SettingError("an hour is of intervals, and a run has several: group by it, by='hour'")
@@ -217,6 +218,7 @@ class Fleet(Summarised):
         SettingError
             Fewer than one interval is asked for.
         """
+        expect_number(intervals, "Fleet.sample", "intervals", "say how many to draw", whole=True)
         if intervals < 1:
             raise SettingError(f"expected at least one interval to draw; found {intervals}")
         runs = [list(names) for _, names in self.runs.groupby("part", sort=True)["run"]]
@@ -258,6 +260,8 @@ class Fleet(Summarised):
         table, summaries
             One row per cell with its labels, and its summary.
         """
+        for given in (summarise, merge):
+            expect(callable(given), given, "Fleet.scan", "functions (summarise, merge)", "see its documentation")
         cells, pieces = self.pieces(by)
         found: dict[Key, _Summary] = {}
         chunks = list(_chunks(pieces))
@@ -278,9 +282,9 @@ class Fleet(Summarised):
         SettingError
             `by` names no label; or it is ``hour``, and no dump says when it was started.
         """
+        self.check_labels([name for name in by if name != "hour"] if hasattr(by, "__iter__") else by)
         by = list(by)
         plain = [name for name in by if name != "hour"]
-        self.check_labels(plain)
         period = _HOUR if "hour" in by else 0.0
         started = self.runs["started"].to_numpy(dtype="float64")
         if period and np.isnan(started).all():

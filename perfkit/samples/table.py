@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import pandas as pd
 
-from perfkit.base.files import check_fields, existing, json_object, json_text, reading, replaced
+from perfkit.base.files import a_path, check_fields, existing, json_object, json_text, reading, replaced
 from perfkit.base.results import KINDS, Kind, Summarised, draw, drawn, joint_kind
-from perfkit.errors import DataError, FormatError, SettingError, closest, counted, expect, listed
+from perfkit.errors import DataError, FormatError, SettingError, closest, counted, expect, expect_number, listed
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, counter_unit, is_translated, normalise, per_unit
 
 if TYPE_CHECKING:
@@ -466,6 +466,8 @@ class Samples(Summarised):
 
     def with_axes(self, time_event: str, work_event: str) -> "Samples":
         """Return the same counts with `time_event` as time and `work_event` as work (``"seconds"``: the clock's)."""
+        for event in (time_event, work_event):
+            expect(isinstance(event, str), event, "Samples.with_axes", "names of events", 'name them, or "seconds"')
         return replace(
             self,
             table=_with_axes(self.table, time_event, work_event),
@@ -483,6 +485,7 @@ class Samples(Summarised):
         SettingError
             `n` is less than 1.
         """
+        expect_number(n, "Samples.aggregate", "n", "say how many intervals to sum", whole=True)
         if n < 1:
             raise SettingError(f"aggregate needs a number of intervals of at least 1; found {n}")
         keys = self.table[_INTERVAL_KEY].drop_duplicates().sort_values(_INTERVAL_KEY)
@@ -508,7 +511,7 @@ class Samples(Summarised):
         DataError
             An event stands twice in an interval.
         """
-        if value not in ("count", "running", *_COUNTS):
+        if str(value) not in ("count", "running", *_COUNTS):
             raise SettingError(f"to_wide gives count, running, time or work; found {value!r}")
         again = self.table.duplicated([*_INTERVAL_KEY, "event"])
         if again.any():
@@ -548,7 +551,7 @@ class Samples(Summarised):
         head["empty"] = [c for c in _NUMBERS if np.isnan(np.fmin.reduce(self.table[c].to_numpy(), initial=np.nan))]
         arrays = {c: _to_arrow(self.table[c]) for c in COLUMNS if c not in head["empty"]}
         arrow = pa.table(arrays).replace_schema_metadata({b"perfkit": json_text(head).encode()})
-        path = Path(path)
+        path = a_path(path, "Samples.save")
         # A dictionary of floats helps nobody, and lz4 is read at twice the speed of zstd.
         with replaced(path, ".parquet", ".pq") as temporary:
             pq.write_table(

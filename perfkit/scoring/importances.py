@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, expect
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
 from perfkit.scoring.ranks import rank_score
 from perfkit.scoring.scores import Measure, Scores, mean, scores, zero
 from perfkit.simulators.gus.gus import Gus
-from perfkit.simulators.pmu.truth import Truth
+from perfkit.simulators.pmu.truth import Truth, expect_truth
 
 if TYPE_CHECKING:
     from perfkit.trace.trace import Trace
@@ -62,6 +62,9 @@ def importance_scores(importances: Mapping[str, Mapping[str, float]], truth: Tru
     Scores
         The table has one row per run: bottleneck, most_important, first (rank of the first bottleneck), placement, tau.
     """
+    how = "give a mapping from the names of the truth's runs"
+    expect(isinstance(importances, Mapping), importances, "importance_scores", "importances by run", how)
+    expect_truth(truth, "importance_scores")
     left_out: dict[str, list[str]] = {"no resource gives a speedup": []}
     rows = {}
     for run, importance in importances.items():

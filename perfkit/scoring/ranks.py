@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, expect
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ def rank_score(ranked: Sequence[str], right: Collection[str], gains: Mapping[str
     >>> rank_score(["a", "b", "c"], {"b"}).placement
     0.5
     """
+    for given in (ranked, right):
+        expect(isinstance(given, Collection), given, "rank_score", "a ranking, and what is right of it", "list items")
     n = len(ranked)
     if n == 0 or len(set(ranked)) != n:
         raise SettingError(f"a ranking has at least one item and each once; found {n} of {len(set(ranked))} different")

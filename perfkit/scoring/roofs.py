@@ -5,11 +5,12 @@ from typing import Any
 
 import pandas as pd
 
+from perfkit.errors import expect
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.evidence import Evidence
 from perfkit.scoring.ranks import rank_score
 from perfkit.scoring.scores import Measure, Scores, mean, scores
-from perfkit.simulators.pmu.truth import Truth
+from perfkit.simulators.pmu.truth import Truth, expect_truth
 
 
 def roof_scores(rooflines: Mapping[str, Any], truth: Truth, *, evidence: Evidence | None = None) -> Scores:
@@ -34,6 +35,9 @@ def roof_scores(rooflines: Mapping[str, Any], truth: Truth, *, evidence: Evidenc
         the bottleneck), hits (how many roofs hit the point), hit (whether a right one is among them), their chances,
         roofs (how many there are) and right roofs (those that would be right).
     """
+    how = "give a mapping from the names of the truth's runs"
+    expect(isinstance(rooflines, Mapping), rooflines, "roof_scores", "rooflines by run", how)
+    expect_truth(truth, "roof_scores")
     evidence = evidence or Evidence.of(Microarchitecture.load(truth.core))
     left_out: dict[str, list[str]] = {"no resource gives a speedup": [], "no roof corresponds to the bottleneck": []}
     rows = {}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from perfkit.errors import SettingError, did_you_mean
+from perfkit.errors import SettingError, did_you_mean, expect
 
 _LARGEST_POWER = 4096
 _LONGEST = 10_000
@@ -107,6 +107,7 @@ class Expression:
     text: str
 
     def __post_init__(self) -> None:
+        expect(isinstance(self.text, str), self.text, "an expression", "text", 'write one, as "WIDTH == 256"')
         _check(self._tree(), self.text)
 
     def _tree(self) -> ast.expr:

@@ -249,6 +249,7 @@ def from_hex(text: str) -> bytes:
     DataError
         It is something else.
     """
+    expect(isinstance(text, str), text, "a block", "machine code, or its hexadecimal digits", 'give it, as "4801c3"')
     digits = re.sub(r"\s|0x|\\x", "", text)
     if not re.fullmatch(r"(?:[0-9a-fA-F]{2})+", digits):
         raise DataError(f"machine code in hexadecimal digits was expected, two per byte; found {text[:60]!r}")

@@ -5,6 +5,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.files import check_fields, existing, json_object, member, read_archive, reading, write_archive
 from perfkit.base.results import Kind, Summarised, draw, labelled
-from perfkit.errors import DataError, FormatError, of_extra
+from perfkit.errors import DataError, FormatError, SettingError, of_extra
 from perfkit.trace.sharing import SERIAL, SharedLines, shared_lines
 from perfkit.trace.trace import Trace
 
@@ -69,7 +70,7 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
                 )
 
     def __getitem__(self, thread: int) -> Trace:
-        if thread not in range(len(self.traces)):
+        if not isinstance(thread, Integral) or thread not in range(len(self.traces)):
             raise KeyError(f"no thread {thread}: there are 0 to {len(self.traces) - 1}")
         return self.traces[thread]
 
@@ -108,7 +109,14 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
 
         Phases of one number ran at the same time, or could have. They are told apart by the parallel loops' starts, and
         by barriers within them; of a program that uses neither, all is one phase.
+
+        Raises
+        ------
+        SettingError
+            There is no such thread.
         """
+        if not isinstance(thread, Integral) or thread not in self:
+            raise SettingError(f"no thread {thread!r}; threads are numbered from 0 to {len(self) - 1}")
         trace, calls = self.traces[thread], self.calls[thread]
         found = np.zeros(len(trace.stream), dtype=np.int64)
         at = np.searchsorted(calls[:, 0], np.arange(len(found)), side="right") - 1

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perfkit.base.files import replaced
+from perfkit.base.files import a_path, replaced
 from perfkit.base.results import LONGEST_REPR, Kind, Summarised, draw, labelled
-from perfkit.errors import DataError, FormatError, SettingError, expect
+from perfkit.errors import DataError, FormatError, SettingError, expect, expect_number
 from perfkit.trace import file
 from perfkit.trace.code import Provenance, StaticCode, TraceChunk, expand, flat, missing_where_zero
 
@@ -144,6 +144,7 @@ class Trace(Summarised):
         SettingError
             `blocks` is less than 1.
         """
+        expect_number(blocks, "Trace.chunks", "blocks", "say how many executed blocks a chunk has", whole=True)
         if blocks < 1:
             raise SettingError(f"a chunk holds at least one block, not {blocks}")
         lengths = np.diff(self.code.block_start).astype(np.int64)
@@ -183,6 +184,7 @@ class Trace(Summarised):
 
     def head(self, instructions: int) -> Self:
         """Return the longest run of whole blocks from the start with at most `instructions` instructions."""
+        expect_number(instructions, "Trace.head", "instructions", "say how many to keep")
         lengths = np.diff(self.code.block_start).astype(np.int64)
         keep = int(np.searchsorted(np.cumsum(lengths[self.stream]), instructions, side="right"))
         if keep == len(self.stream):
@@ -191,6 +193,8 @@ class Trace(Summarised):
 
     def part(self, first: int, last: int, stopped: str) -> Self:
         """Return the executed blocks from number `first` up to `last`; ``stopped`` says why not all of them."""
+        for name, block in (("first", first), ("last", last)):
+            expect_number(block, "Trace.part", name, "number executed blocks from 0", whole=True)
         provenance = self.provenance
         if last - first < len(self.stream):
             provenance = replace(provenance, complete=False, stopped=provenance.stopped or stopped)
@@ -234,11 +238,20 @@ class Trace(Summarised):
 
         See :meth:`perfkit.machine.core.Microarchitecture.coverage`.
         """
+        expect(
+            hasattr(core, "coverage"),
+            core,
+            "Trace.coverage",
+            "a Microarchitecture",
+            "load one with perfkit.Microarchitecture.load",
+        )
         return core.coverage(self)
 
     def save(self, path: str | Path, *, level: int = 3) -> Path:
         """Write the trace to the file `path` (``docs/tracing.md``); `level` is zstd's, 1 to 22."""
-        return file.save_trace(Path(path), self.code, self.provenance, self.chunks(file.BLOCKS_PER_CHUNK), level)
+        return file.save_trace(
+            a_path(path, "Trace.save"), self.code, self.provenance, self.chunks(file.BLOCKS_PER_CHUNK), level
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -367,6 +380,7 @@ class StreamedTrace(Trace):
 
     def chunks(self, blocks: int = 1 << 18) -> Iterator[TraceChunk]:
         """Go through the trace in windows of at most `blocks` executed blocks."""
+        expect_number(blocks, "Trace.chunks", "blocks", "say how many executed blocks a chunk has", whole=True)
         with file.TraceFile(self.path) as opened:
             for piece in opened.chunks():
                 part = Trace(self.code, piece.stream, piece.addresses, piece.sizes, self.provenance)
@@ -379,6 +393,7 @@ class StreamedTrace(Trace):
 
     def head(self, instructions: int) -> Trace:  # type: ignore[override]
         """Return the longest run of whole blocks from the start with at most `instructions`, in memory."""
+        expect_number(instructions, "Trace.head", "instructions", "say how many to keep")
         lengths = np.diff(self.code.block_start).astype(np.int64)
         parts: list[TraceChunk] = []
         for chunk in self.chunks():

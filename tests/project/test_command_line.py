@@ -88,6 +88,13 @@ def test_one_word_is_one_thing():
         assert look == known or word in TWO_MEANINGS, f"{word} of {name} differs from {first}'s: {look} {known}"
 
 
+def test_a_timeout_ends_something_in_every_command():
+    """Of `why` it was how long to watch."""
+    for name, option in options():
+        if option.opts[0] == "--timeout":
+            assert re.match(r"(Give up|Stop) .*after this many seconds", option.help), f"{name}: {option.help}"
+
+
 def test_a_word_has_one_spelling():
     """No "analyze" beside "analyse"."""
     words = {each for name in commands() for each in name.split()}

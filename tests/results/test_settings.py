@@ -182,6 +182,7 @@ LOADERS = {
     "compile_kernel": lambda path: pk.collectors.compile_kernel(str(path)),
     "compile_kernel, a word": lambda path: pk.collectors.compile_kernel("nowhere"),
     "Microarchitecture.load": lambda path: pk.Microarchitecture.load(path.with_suffix(".toml")),
+    "Microarchitecture.load, no .toml": lambda path: pk.Microarchitecture.load(str(path.with_suffix(""))),
     "InstructionTables.load": lambda path: pk.InstructionTables.load(pk.Microarchitecture.load("zen4"), path),
     "calibrated_core": lambda path: pk.calibrated_core(pk.Microarchitecture.load("zen4"), path),
 }

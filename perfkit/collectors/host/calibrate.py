@@ -30,7 +30,7 @@ from perfkit.base.results import Kind, Plain, draw
 from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.code import flags, processor
 from perfkit.collectors.host.resources import EXTRAS, core_resources, memory_resources
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, did_you_mean, listed, of_extra
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, did_you_mean, expect, listed, of_extra
 from perfkit.machine.core import Microarchitecture, recognised_host
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
@@ -184,6 +184,8 @@ class Calibration(Plain):
 
     def save_overlay(self, path: str | Path, core: Microarchitecture) -> Path:
         """Write the differences as an overlay (TOML) for `InstructionTables.load(core, calibration=path)`."""
+        how = "load one with perfkit.Microarchitecture.load"
+        expect(isinstance(core, Microarchitecture), core, "Calibration.save_overlay", "a Microarchitecture", how)
         title = f"perfkit calibrate on {self.host['processor']}, {self.host['date']}"
         header = [f"{key}: {value}" for key, value in self.host.items()]
         resources = {name: float(f"{value:.4g}") for name, value in self.resources.items() if self._counts(name, core)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.base.files import json_text, replaced
+from perfkit.base.files import a_path, json_text, replaced
 from perfkit.base.results import Kind, Tabled, draw, drawn
 from perfkit.collectors.host.true_cycles import ALONE, CLOCK, FENCE
 
@@ -571,7 +571,7 @@ class KernelComparison(Tabled):
     def write(self, path: str | Path) -> Path:
         """Write a report: ``.md``, ``.html``, ``.json``; or the table, as `save` does: ``.csv``, ``.parquet``."""
         makers = {".md": self.to_markdown, ".html": self.to_html, ".json": self.to_json}
-        target = Path(path)
+        target = a_path(path, "KernelComparison.write")
         if target.suffix not in makers:
             return self.save(target)
         with replaced(target) as temporary:

@@ -55,7 +55,8 @@ from perfkit.collectors.host.measuring import (
     pointer,
     started,
 )
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
+from perfkit.collectors.kernels import expect_kernel
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, expect_number, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -321,7 +322,10 @@ class TrueCycles(Summarised):
         return draw("cycles:plot_cycles", self.samples, cycles=self.cycles, name=self.kernel, ax=ax)
 
     def per(self, iterations: float) -> float:
-        """Return cycles per iteration, for a kernel of so many."""
+        """Return cycles per iteration, for a kernel of so many; SettingError where there are none."""
+        expect_number(iterations, "TrueCycles.per", "iterations", "say how many a call has")
+        if not iterations > 0:
+            raise SettingError(f"a call has more than 0 iterations; found {iterations}")
         return self.cycles / iterations
 
     def to_frame(self) -> "pd.DataFrame":
@@ -443,6 +447,7 @@ def true_cycles(
     >>> round(pk.collectors.true_cycles(kernel).per(4000), 1)  # doctest: +SKIP
     8.0
     """
+    expect_kernel(kernel, "true_cycles")
     _check(repetitions, calls, quantile, tolerance, kernel.isa)
     if processes < 1:
         raise SettingError(f"processes must be 1 or more, found {processes}")

@@ -34,7 +34,7 @@ from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
 from perfkit.collectors.tracer.own_memory import interpreter, own_paths, thread_memory, why_not
 from perfkit.collectors.tracer.pinned import pinned_environment, process_environment, renamed
 from perfkit.collectors.tracer.recording import Recording, disassembled, whole_blocks
-from perfkit.errors import DataError, NeverCalledError, UnavailableError
+from perfkit.errors import DataError, NeverCalledError, UnavailableError, how_often
 
 _CHILD = "perfkit.collectors.tracer.child"
 _BUFFERS = ("blocks", "addresses", "sizes")
@@ -759,10 +759,11 @@ class Child:
         if not calls and job.after:
             return f"{job.function} did not run after {job.after:.2f} s of {job.path.name}. {self._output()}".strip()
         if not calls:
-            return f"{job.path.name} never called {job.function}. {self._output()}".strip()
+            never = f"{job.path.name} never called {job.function}; {NeverCalledError.WHY}."
+            return f"{never} {self._output()}".strip()
         if calls < job.first_call:
             begin = f"the trace was to begin with call {job.first_call}"
-            return f"{job.path.name} called {job.function} {calls} times; {begin}"
+            return f"{job.path.name} called {job.function} {how_often(calls)}; {begin}"
         return f"nothing of {job.function} was recorded within {self.stopped or 'the limit'}"
 
     def _output(self) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from perfkit.collectors.tracer.elf import elf_as_it_is
-from perfkit.errors import DataError, FormatError
+from perfkit.errors import DataError, FormatError, how_often
 
 # Mappings with a path that are memory all the same: how just-in-time compilers map code twice, writable and executable.
 _MEMORY = re.compile(r"^(/memfd:|/dev/zero|/dev/shm/|/SYSV|/anon_hugepage)")
@@ -145,10 +145,9 @@ def refuse_generated(function: str, counts: Mapping[int, int], maps: Maps) -> No
     for address, count in counts.items():
         place = maps.place(address)
         if place.generated:
-            times = "once" if count == 1 else f"{count:,} times"
             raise DataError(
-                f"{function} called {place.name} {times}, which is {place.generated}: with callees=True every called "
-                "function must lie in the text of a program or library, where nothing writes; self-modifying or "
-                "generated code is not traced. Trace with callees=False, which names and counts such calls as not "
-                "followed, or compile that code into a library"
+                f"{function} called {place.name} {how_often(count)}, which is {place.generated}: with callees=True "
+                "every called function must lie in the text of a program or library, where nothing writes; "
+                "self-modifying or generated code is not traced. Trace with callees=False, which names and counts "
+                "such calls as not followed, or compile that code into a library"
             )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.recording import Recording
-from perfkit.errors import DataError, NeverCalledError, UnavailableError
+from perfkit.errors import DataError, NeverCalledError, UnavailableError, how_often
 from perfkit.trace.code import NO_ACCESS, expand
 
 if TYPE_CHECKING:
@@ -166,12 +166,12 @@ def _recording(
     if status < 0 or calls is None:
         raise DataError(f"the program crashed under QEMU (status {status}).{printed}")
     if calls == 0:
-        raise NeverCalledError(f"{program} never called {function}.{printed}")
+        raise NeverCalledError(f"{program} never called {function}; {NeverCalledError.WHY}.{printed}")
     executions = np.fromfile(folder / "trace.stream", dtype=_EXECUTION)
     events = np.fromfile(folder / "trace.memory", dtype=_EVENT)
     if not len(executions):
         raise DataError(
-            f"{program} called {function} {calls} times; the trace was to begin with call {settings.skip + 1}"
+            f"{program} called {function} {how_often(calls)}; the trace was to begin with call {settings.skip + 1}"
         )
     if elf.isa == "x86-64" and settings.callees:
         _refuse_what_qemu_gets_wrong([(i.pc, i.code) for b in blocks for i in b])

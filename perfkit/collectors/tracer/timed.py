@@ -447,8 +447,7 @@ def _read(
     if not calls and not others:
         how = f" (the run was {ended})" if ended else ""
         raise NeverCalledError(
-            f"{program} never called {named_as(function)}{how}; where its source calls it, the compiler may have put "
-            "its code into its caller, which is then the function to name. "
+            f"{program} never called {named_as(function)}{how}; {NeverCalledError.WHY}. "
             f"{f'It printed: {printed}' if printed else ''}".strip()
         )
     timed = min(calls - bool(active), _ROOM // 8)

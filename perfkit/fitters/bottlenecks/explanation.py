@@ -52,7 +52,7 @@ _NEXT = 3  # events to measure next that are told at once
 
 def rows_of_run(runs: pd.DataFrame, run: str) -> pd.DataFrame:
     """Return one run's rows; SettingError, with the nearest name, where there is no such run."""
-    found = runs[runs["run"] == run]
+    found = runs[runs["run"] == str(run)]
     if found.empty:
         known = [str(name) for name in runs["run"].unique()]
         raise SettingError(f"unknown run {run!r}; {did_you_mean(run, known)}")
@@ -205,7 +205,13 @@ class Explanation(Tabled):
             Whose open question the line is to decide.
         program : str
             What to measure, as a shell takes it.
+
+        Raises
+        ------
+        SettingError
+            There is no such run.
         """
+        rows_of_run(self.runs, run)
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         if nxt.empty or self._doubted(run):
             return ""
@@ -249,7 +255,13 @@ class Explanation(Tabled):
         """Say which classes hold back intervals that differ: phases, or programs one after the other; else nothing.
 
         Not where `intervals` are not judged.
+
+        Raises
+        ------
+        SettingError
+            There is no such run.
         """
+        rows_of_run(self.runs, run)
         mine = self.remarks.loc[self.remarks["run"] == run, "remark"]
         return [str(told) for told in mine if told.startswith(_DIFFERING)]
 

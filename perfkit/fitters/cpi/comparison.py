@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from perfkit.base.files import a_path
 from perfkit.base.results import Summarised, draw, joint_kind, labelled
 from perfkit.errors import DataError, SettingError, closest, expect
 from perfkit.fitters.cpi.files import save_each
@@ -35,8 +36,9 @@ class Comparison(Summarised, Mapping[str, "CpiFit"]):
             raise SettingError("the stacks to compare have different forms (ipc and cpi); refit them in one form")
 
     def __getitem__(self, name: str) -> "CpiFit":
-        if name not in self.fits:
-            raise SettingError(f"no stack named {name!r}; there are {', '.join(closest(name, self.fits) or self.fits)}")
+        if str(name) not in self.fits:
+            near = closest(str(name), self.fits) or self.fits
+            raise SettingError(f"no stack named {name!r}; there are {', '.join(near)}")
         return self.fits[name]
 
     @property
@@ -62,7 +64,7 @@ class Comparison(Summarised, Mapping[str, "CpiFit"]):
 
     def save(self, path: str | Path) -> Path:
         """Write all fits with their data into one parquet file and return its path."""
-        return save_each(Path(path), self.fits, self.to_frame())
+        return save_each(a_path(path, "CpiComparison.save"), self.fits, self.to_frame())
 
     def __contains__(self, name: object) -> bool:
         return name in self.fits

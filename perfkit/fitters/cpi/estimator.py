@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 
 import numpy as np
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, expect
 from perfkit.fitters.cpi.solvers import (
     Form,
     System,
@@ -213,6 +213,8 @@ def check_bounds(bounds: Bounds | None, method: Method) -> None:
     """Refuse bounds that are no bounds, and those of least squares that knows none."""
     if not bounds:
         return
+    how = 'give the least and most cycles by event: {"branch-misses": (5, 30)}'
+    expect(isinstance(bounds, Mapping), bounds, "CpiStack", "a mapping (bounds)", how)
     if method in ADDED:
         raise SettingError(f"method={method!r} takes no bounds; use method='nnls' with bounds=, or leave them out")
     if method == "ols":

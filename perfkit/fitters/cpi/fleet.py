@@ -110,7 +110,7 @@ class FleetStacks(Tabled):
         """
         wide = self.wide()
         for name in (a, b):
-            if name not in wide:
+            if str(name) not in wide:
                 raise SettingError(f"no group {name!r}; there are {', '.join(map(str, wide.columns[:10]))}")
         return pd.DataFrame({a: wide[a], b: wide[b], "difference": wide[b] - wide[a]})
 

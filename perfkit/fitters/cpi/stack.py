@@ -7,14 +7,13 @@ instead of instructions as the headline: that form has no built-in correlation (
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pandas as pd
 
-from perfkit.base.files import reading
+from perfkit.base.files import a_path, reading
 from perfkit.base.results import Settings, Summarised, answering, draw
 from perfkit.errors import DataError, PerfkitWarning, SettingError, expect
 from perfkit.fitters.cpi.checks import (
@@ -121,6 +120,7 @@ class CpiStack(Settings):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _one_of("form", self.form, ("ipc", "cpi"))
         _one_of("method", self.method, METHODS)
         _one_of("weights", self.weights, ("auto", "cycles", "instructions", "none"))
@@ -133,11 +133,8 @@ class CpiStack(Settings):
             raise SettingError(f"alpha is the lasso's price, at least 0; found {self.alpha} with {self.method}")
         whole = (("aggregate", 1), ("folds", 2), ("placebos", 1), ("resamples", 0), ("block", 1), ("seed", 0))
         for name, least in whole:
-            value, how = getattr(self, name), f"give one of at least {least}"
-            expect(isinstance(value, Integral), value, "CpiStack", f"a whole number ({name})", how)
-            if value < least:
+            if (value := getattr(self, name)) < least:
                 raise SettingError(f"{name} must be at least {least}; found {value}")
-        expect(isinstance(self.level, Real), self.level, "CpiStack", "a share (level)", "give one between 0 and 1")
         if not 0 < self.level < 1:
             raise SettingError(f"level must be between 0 and 1; found {self.level}")
 
@@ -355,6 +352,7 @@ class CpiFit(Summarised):
         to a side: noise in the cycles moves the IPC form only, which resamples do not show. None
         holds what the fit cannot give.
         """
+        self._check_draws(draws, "CpiFit.intervals_of")
         if not len(draws):
             missing = pd.Series(np.nan, index=draws.columns)
             return missing, missing.copy()
@@ -372,8 +370,14 @@ class CpiFit(Summarised):
 
     def for_few_blocks(self, draws: pd.DataFrame) -> np.ndarray:
         """Return a fit's draws spread out by what their few blocks make them too narrow."""
+        self._check_draws(draws, "CpiFit.for_few_blocks")
         blocks = len(block_starts(self.data.segments(), self.block))
         return for_few(draws.to_numpy(), blocks, self.settings.level)
+
+    def _check_draws(self, draws: object, where: str) -> None:
+        mine = [list(own.columns) for own in (self.component_draws, self.penalty_draws)]
+        how = "give component_draws or penalty_draws"
+        expect(list(getattr(draws, "columns", ())) in mine, draws, where, "a table of the fit's draws", how)
 
     def _possible(self, *, penalties: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return between what the method and its bounds keep base and penalties, or base and components.
@@ -446,7 +450,7 @@ class CpiFit(Summarised):
             "warnings": self.warnings,
             "verdict": asdict(self.verdict),
         }
-        return save_fit(Path(path), results, self.data)
+        return save_fit(a_path(path, "CpiFit.save"), results, self.data)
 
     @classmethod
     def load(cls, path: str | Path) -> "CpiFit":
@@ -658,6 +662,7 @@ def _at(events: Sequence[str], where: np.ndarray) -> list[str]:
 
 
 def _names(events: str | Iterable[str]) -> tuple[str, ...]:
+    expect(hasattr(events, "__iter__"), events, "CpiStack", "names of events (events)", "list them")
     return (events,) if isinstance(events, str) else tuple(events)
 
 

@@ -10,16 +10,15 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from perfkit.base.files import arrow_table, existing, reading, replaced
+from perfkit.base.files import a_path, arrow_table, existing, reading, replaced
 from perfkit.base.results import Settings, Summarised, draw, expect_shown, joint_kind, kinds_of
-from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, closest, counted, expect
+from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, closest, counted
 from perfkit.fitters.spire.fleet import FleetRankings, rank_fleet
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points, arrange, measured_throughput
@@ -66,12 +65,13 @@ class Spire(Settings):
     [0.0, 1.0, 2.0, 1.5]
     """
 
+    _instead = "SPIRE's input goes to .fit(samples)"
+
     min_running: float = 0.0
     honest: bool = False
 
     def __post_init__(self) -> None:
-        how = "SPIRE's input goes to .fit(samples)"
-        expect(isinstance(self.min_running, Real), self.min_running, "Spire", "a share (min_running)", how)
+        super().__post_init__()
         if not 0.0 <= self.min_running <= 1.0:
             raise SettingError(f"min_running is a share from 0 to 1; found {self.min_running}")
 
@@ -378,7 +378,7 @@ class SpireModel(Summarised):
         SettingError
             The name ends in none of the three.
         """
-        path = Path(path)
+        path = a_path(path, "SpireModel.save")
         training = self.training.assign(**{c: self.training[c].map(repr) for c in _RANGE})
         head = {
             "format": _FORMAT,

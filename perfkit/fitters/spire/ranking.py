@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.base.results import Tabled, draw
-from perfkit.errors import SettingError, counted, listed
+from perfkit.errors import SettingError, counted, expect, listed
 from perfkit.fitters.machine_code import as_machine_code
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points
@@ -88,6 +88,8 @@ class Ranking(Tabled):
         intensities that training did not reach, where the bound is an extrapolation), ``n_training`` samples, and the
         samples not used: ``n_missing``, ``n_empty`` (neither work nor events), ``n_left_out`` (by the settings).
         """
+        how = "ask for a ranking's details with details=True"
+        expect(isinstance(details, bool | np.bool_), details, "Ranking.to_frame", "True or False (details)", how)
         honest = [c for c in ("percentile",) if c in self.table]
         return self.table[[*(_DETAILS if details else COLUMNS), *honest]].copy()
 

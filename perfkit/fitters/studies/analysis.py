@@ -215,7 +215,7 @@ class AnalysisResult(Summarised):
 
     def save(self, folder: str | Path) -> Path:
         """Write the processed table (CSV), each part as JSON and each picture as PNG into a folder; return it."""
-        folder = Path(folder)
+        folder = a_path(folder, "AnalysisResult.save")
         folder.mkdir(parents=True, exist_ok=True)
         with replaced(folder / "processed.csv") as temporary:
             self.table.to_csv(temporary, index=False)
@@ -250,7 +250,7 @@ class AnalysisResult(Summarised):
         FormatError
             It is not the folder of an analysis, or a part of it is damaged or missing.
         """
-        folder = Path(folder)
+        folder = a_path(folder, "AnalysisResult.load")
         if not folder.exists():
             raise MissingFileError(f"{folder}: no such folder")
         try:

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from perfkit.base.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
-from perfkit.errors import DataError, SettingError, did_you_mean, listed
+from perfkit.errors import DataError, SettingError, did_you_mean, expect, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +87,11 @@ class Categories(Plain):
 
     def assign(self, values: ArrayLike) -> NDArray[np.int64]:
         """Return each value's category, -1 where the value is missing."""
-        data = np.asarray(values, dtype=float)
+        try:
+            data = np.asarray(values, dtype=float)
+        except (TypeError, ValueError):
+            how = f"give values of {self.target!r}"
+            expect(False, values, "Categories.assign", "numbers, or an array of them", how)
         found = np.digitize(data, np.array(self.boundaries)) if self.boundaries else np.zeros(data.shape, dtype=int)
         return np.where(np.isnan(data), -1, found).astype(np.int64)
 
@@ -98,6 +103,8 @@ class Categories(Plain):
         SettingError
             A boundary is not finite, or stands there twice.
         """
+        fits = hasattr(boundaries, "__iter__") and all(isinstance(value, Real) for value in boundaries)
+        expect(fits, boundaries, "with_boundaries", "a list of numbers (boundaries)", "list them, as [100, 150.5]")
         wanted = tuple(sorted(float(value) for value in boundaries))
         if not all(math.isfinite(value) for value in wanted) or len(set(wanted)) < len(wanted):
             raise SettingError(f"boundaries must be finite and different, not {list(boundaries)}")
@@ -165,6 +172,8 @@ class KdeCategories(Settings):
     2
     """
 
+    _instead = "name the column (target); its table goes to .fit(table)"
+
     target: str
     bandwidth: str | float = "silverman"
     log: bool = False
@@ -173,6 +182,7 @@ class KdeCategories(Settings):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.bandwidth, str) and self.bandwidth not in BANDWIDTHS:
             raise SettingError(f"unknown bandwidth {self.bandwidth!r}; {did_you_mean(self.bandwidth, BANDWIDTHS)}")
         if not isinstance(self.bandwidth, str) and not (math.isfinite(self.bandwidth) and self.bandwidth > 0):
@@ -245,14 +255,19 @@ class FixedBins(Settings):
     2
     """
 
+    _instead = "name the column (target); its table goes to .fit(table)"
+
     target: str
     bins: int | tuple[float, ...] = 5
     log: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.bins, int) and self.bins < 1:
             raise SettingError(f"bins={self.bins}: at least 1")
         if not isinstance(self.bins, int):
+            fits = hasattr(self.bins, "__iter__") and all(isinstance(value, Real) for value in self.bins)
+            expect(fits, self.bins, "FixedBins", "a whole number, or boundaries (bins)", "list them, as [100, 150.5]")
             if list(self.bins) != sorted(set(self.bins)):
                 raise SettingError(f"bin boundaries must ascend: {list(self.bins)}")
             object.__setattr__(self, "bins", tuple(float(value) for value in self.bins))
@@ -293,12 +308,15 @@ class KMeansCategories(Settings):
     2
     """
 
+    _instead = "name the column (target); its table goes to .fit(table)"
+
     target: str
     count: int = 5
     log: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.count < 1:
             raise SettingError(f"count={self.count}: at least 1")
 

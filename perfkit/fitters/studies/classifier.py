@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit.base.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
-from perfkit.errors import SettingError, counted, expect
+from perfkit.errors import SettingError, counted
 from perfkit.fitters.studies.categories import Categories
-from perfkit.fitters.studies.decision_tree import folds_of, learning_data
+from perfkit.fitters.studies.decision_tree import check_columns, folds_of, learning_data
 from perfkit.fitters.studies.folds import ONE_CATEGORY, ToldCategories
 
 if TYPE_CHECKING:
@@ -132,13 +132,11 @@ class Classifier(Settings):
     group: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        how = "name columns; their table goes to .fit(table, target)"
-        expect(isinstance(self.features, Sequence), self.features, "Classifier", "names of columns (features)", how)
-        if isinstance(self.features, str) or not self.features:
-            raise SettingError("features is a list of at least one column's name")
+        super().__post_init__()
+        check_columns(self)
         if self.method not in {"knn", "svm"}:
             raise SettingError(f"a method is 'knn' or 'svm', not {self.method!r}")
-        if self.neighbours < 1 or self.penalty <= 0 or self.folds < 2:
+        if self.neighbours < 1 or not self.penalty > 0 or self.folds < 2:
             raise SettingError("neighbours are at least 1, penalty is over 0, folds are at least 2")
 
     def fit(self, table: Any, target: Categories) -> Classification:

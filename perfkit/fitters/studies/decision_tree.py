@@ -183,6 +183,7 @@ class Tree(Plain, ToldCategories):
 
     def said_by(self, node: Node) -> float:
         """Return what one of the tree's nodes predicts: the commonest category's number, or the mean."""
+        expect(isinstance(node, Node), node, "Tree.said_by", "a node of the tree", "take one of its nodes")
         # Whether a single value is a mean or the rows of an only category, the node does not know.
         return node.value[0] if self.is_regression else float(np.argmax(node.value))
 
@@ -191,8 +192,13 @@ class Tree(Plain, ToldCategories):
         predictions = np.array([*(self.said_by(node) for node in self.nodes), math.nan])
         return predictions[self.apply(table)]
 
+    def _check_node(self, node: int) -> None:
+        if not hasattr(node, "__index__") or not 0 <= node < len(self.nodes):
+            raise SettingError(f"no node {node!r}: the tree has {len(self.nodes)}, numbered from 0")
+
     def path(self, node: int) -> tuple[str, ...]:
         """Return the conditions from the root to a node, in words."""
+        self._check_node(node)
         words: list[str] = []
         while node > 0:
             parent = self.nodes[node].parent
@@ -202,6 +208,7 @@ class Tree(Plain, ToldCategories):
 
     def condition(self, node: int, right: bool) -> str:
         """Say what a node's split asks of the rows that go `right`, or left."""
+        self._check_node(node)
         one = self.nodes[node]
         if one.equals:
             return f"{one.feature} {'is' if right else 'is not'} {one.equals}"
@@ -215,8 +222,7 @@ class Tree(Plain, ToldCategories):
         SettingError
             The tree has no such node.
         """
-        if not 0 <= node < len(self.nodes):
-            raise SettingError(f"no node {node}: the tree has {len(self.nodes)}")
+        self._check_node(node)
         below = {node}
         for index, one in enumerate(self.nodes):
             if one.parent in below:
@@ -265,6 +271,16 @@ class Tree(Plain, ToldCategories):
         return cls(**{**values, "nodes": tuple(Node(**node) for node in values["nodes"])})
 
 
+def check_columns(learner: Any) -> None:
+    """Refuse features and a group that are no names of columns."""
+    own, how = type(learner).__name__, "name columns; their table goes to .fit(table, target)"
+    expect(isinstance(learner.features, Sequence), learner.features, own, "names of columns (features)", how)
+    if isinstance(learner.features, str) or not learner.features:
+        raise SettingError("features is a list of at least one column's name")
+    fits = learner.group is None or isinstance(learner.group, Sequence)
+    expect(fits, learner.group, own, "a column's name, or several (group)", "name what makes a configuration")
+
+
 @dataclass(frozen=True)
 class DecisionTree(Settings):
     """A decision tree over a table's columns.
@@ -301,10 +317,8 @@ class DecisionTree(Settings):
     group: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        how = "name columns; their table goes to .fit(table, target)"
-        expect(isinstance(self.features, Sequence), self.features, "DecisionTree", "names of columns (features)", how)
-        if isinstance(self.features, str) or not self.features:
-            raise SettingError("features is a list of at least one column's name")
+        super().__post_init__()
+        check_columns(self)
         if len(set(self.features)) < len(self.features):
             raise SettingError(f"a feature is listed twice: {list(self.features)}")
         if self.max_depth < 1 or self.min_samples < 1 or self.folds < 2:

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from perfkit.base.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
-from perfkit.errors import SettingError, expect
+from perfkit.errors import SettingError
 from perfkit.fitters.studies.categories import Categories
-from perfkit.fitters.studies.decision_tree import LearningData, folds_of, learning_data
+from perfkit.fitters.studies.decision_tree import LearningData, check_columns, folds_of, learning_data
 from perfkit.fitters.studies.folds import ONE_CATEGORY, CrossValidated
 
 if TYPE_CHECKING:
@@ -146,10 +146,10 @@ class RandomForest(Settings):
     group: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        how = "name columns; their table goes to .fit(table, target)"
-        expect(isinstance(self.features, Sequence), self.features, "RandomForest", "names of columns (features)", how)
-        if isinstance(self.features, str) or not self.features:
-            raise SettingError("features is a list of at least one column's name")
+        super().__post_init__()
+        check_columns(self)
+        if self.max_depth is not None and self.max_depth < 1:
+            raise SettingError(f"max_depth is at least 1, or None; found {self.max_depth}")
         if self.trees < 1 or self.folds < 2 or self.shuffles < 1:
             raise SettingError("trees and shuffles are at least 1, folds at least 2")
 

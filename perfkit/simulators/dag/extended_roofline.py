@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from perfkit.base.files import replaced
 from perfkit.base.results import Kind, Summarised, draw
-from perfkit.errors import DataError, SettingError, expect, listed, of_extra
+from perfkit.errors import DataError, SettingError, expect, expect_number, listed, of_extra
 from perfkit.simulators.dag.core import BUFFERS
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ class Roofs(Summarised):
     tolerance: float = 0.05
 
     def __post_init__(self) -> None:
+        expect_number(self.tolerance, "a roofline", "tolerance", "give a fraction of the nearest roof's distance")
         if not self.tolerance >= 0:
             raise SettingError(f"tolerance is a fraction of at least 0, not {self.tolerance!r}")
         how = "schedule a dependence graph: perfkit.DagScheduler(core).run(dag)"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.base.files import existing, json_text, of_json, reading, replaced
+from perfkit.base.files import a_path, existing, json_text, of_json, reading, replaced
 from perfkit.base.results import Kind, Summarised, answering, draw
 from perfkit.dag.program import WORD
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, expect, of_extra
@@ -198,9 +198,10 @@ class Schedule(Summarised):
 
     def elements(self, kind: str) -> int:
         """Elements that a type's nodes work on: the nodes, each counted with its width, and the fused ones twice."""
+        rows = self._rows(kind)
         if kind == "comp":
             return sum(self.elements(k) for k in FLOPS)
-        return int((self._rows(kind) * self.shapes[:, 0]).sum()) * (2 if kind == "F" else 1)
+        return int((rows * self.shapes[:, 0]).sum()) * (2 if kind == "F" else 1)
 
     def _rows(self, kind: str) -> Ints:
         """Return the nodes of a type by shape; types that the DAG has no room for have none."""
@@ -279,6 +280,7 @@ class Schedule(Summarised):
 
     def peak(self, kind: str) -> float:
         """Pi: elements of a type that can be issued in a cycle; pi = pi_A + pi_M for "comp" (with its divisions)."""
+        rows = self._rows(kind)
         if kind == "comp":
             return self._peak_of_computation()
         throughput = self.core.throughput(kind) * (2 if kind == "F" else 1)
@@ -286,7 +288,7 @@ class Schedule(Summarised):
             done = self.n_nodes("I")
             least = max((done - self.on_pipes) / throughput, self.on_pipes / (self.core.fp_ports or math.inf))
             throughput = done / least if least else math.inf
-        present = self.shapes[self._rows(kind).sum(axis=0) > 0, 0]
+        present = self.shapes[rows.sum(axis=0) > 0, 0]
         if kind in FLOPS or kind in ("L1", "I"):
             return throughput * (float(self.shapes[self.nodes.sum(axis=0) > 0, 0].max()) if len(present) else 1.0)
         below = self.settings.get("below_l1")
@@ -401,7 +403,7 @@ class Schedule(Summarised):
 
     def save(self, path: str | Path) -> Path:
         """Write the schedule as a compressed .npz file and return its path."""
-        path = Path(path)
+        path = a_path(path, "Schedule.save")
         core = {name: getattr(self.core, name) for name in ("name", *parameter_names())}
         about = json_text(
             {"format": _FORMAT, "name": self.name, "core": core, "settings": dict(self.settings)}
@@ -465,9 +467,9 @@ _OPTIONAL = ("issue", "done", "type", "stall_mask")
 
 
 def _indices(kind: str) -> list[int]:
-    if kind == "comp":
+    if str(kind) == "comp":
         return [TYPES.index(k) for k in FLOPS]
-    if kind not in TYPES:
+    if str(kind) not in TYPES:
         raise SettingError(f"unknown node type {kind!r}; known: comp, {', '.join(TYPES)}")
     return [TYPES.index(kind)]
 

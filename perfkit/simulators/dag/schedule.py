@@ -269,7 +269,7 @@ def changed_by(scheduler: DagScheduler, changes: Sequence[str], told: str = "") 
         try:
             value: Any = text if words else float(text)
         except ValueError as error:
-            raise SettingError(f"{told}{item}: {error}") from error
+            raise SettingError(f"{told}{item}: PARAMETER=NUMBER expected; {text!r} is no number") from error
         if parameter in switches:
             whole = isinstance(switches[parameter], bool) or parameter in (
                 "x86_order",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.base.results import Kind, Tabled, draw
-from perfkit.errors import DataError, SettingError, of_extra
+from perfkit.errors import DataError, SettingError, expect, expect_number, of_extra
 from perfkit.simulators.gus import causal as fast
 from perfkit.simulators.gus import exact as oracle
 from perfkit.simulators.gus import timing
@@ -132,6 +132,8 @@ class InstructionSchedule(Tabled):
 
     def operating(self, latency: NDArray[np.float64]) -> "InstructionSchedule":
         """Return the schedule with a column ``operate``, given each static instruction's latency in cycles."""
+        how = "give the latencies of the program's instructions"
+        expect(getattr(latency, "ndim", 0) == 1, latency, "InstructionSchedule.operating", "an array of cycles", how)
         end, start = self.table["end"].to_numpy(), self.table["start"].to_numpy()
         operate = np.maximum(start, end - latency[self.table["instruction"]])
         table = self.table.drop(columns="operate", errors="ignore")
@@ -195,6 +197,8 @@ def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> InstructionSch
     """Return the times of ``count`` executed instructions from number ``first`` (from 0)."""
     pd = of_extra("pandas")
 
+    for name, value in (("first", first), ("count", count)):
+        expect_number(value, "a schedule", name, "number executed instructions from 0", whole=True)
     if first < 0 or count < 1:
         raise SettingError(f"a schedule needs first >= 0 and count >= 1; found {first} and {count}")
     if first >= trace.instruction_count:

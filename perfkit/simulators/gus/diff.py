@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from perfkit.base.results import Kind, Tabled, check_top, draw, markdown_table
-from perfkit.errors import DataError, SettingError, counted, of_extra
+from perfkit.errors import DataError, SettingError, counted, expect, of_extra
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.added import COLUMNS, added_lines
 from perfkit.simulators.gus.beside import beside
@@ -130,6 +130,10 @@ class Side:
             held,
             _missing(result.trace) if origin.complete else (0, 0),
         )
+
+
+def _check_row(fits: bool, given: object, where: str) -> None:
+    expect(fits, given, where, "rows of its to_frame()", "take them from there, as to_frame().iloc[0]")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -252,6 +256,7 @@ class GusDiff(Tabled):
 
     def explains(self, row: "pd.Series") -> bool:
         """Whether a run without a line of the slower run said that it makes most of the change."""
+        _check_row(hasattr(row, "to_frame") and "place_a" in row, row, "GusDiff.explains")
         asked = float(self._asked(row.to_frame().T).iloc[0])
         return asked >= abs(self.cycles[1] - self.cycles[0]) / 2
 
@@ -271,10 +276,12 @@ class GusDiff(Tabled):
 
     def places(self, rows: "pd.DataFrame") -> list[str]:
         """Return where each of some rows of `to_frame` is: in both runs where that differs."""
+        _check_row("place_a" in getattr(rows, "columns", ()), rows, "GusDiff.places")
         return [place_of(row) for row in rows.itertuples()]
 
     def said(self, row: "pd.Series") -> str:
         """Say what happened to a row of `to_frame`; of a line that only the slower run has, what it makes that take."""
+        _check_row(hasattr(row, "to_frame") and "place_a" in row, row, "GusDiff.said")
         slower = row["place_b"] if self.cycles[1] > self.cycles[0] else row["place_a"]
         mine = self.added[(self.added["place"] == slower) & (slower != "")]
         if not len(mine):

@@ -478,6 +478,7 @@ class GusResult(Summarised):
 
     def save_with(self, path: str | Path, more: Mapping[str, Any]) -> Path:
         """Write the result to `path` as `save` does, with `more` values in its header: of an answer that holds it."""
+        expect(isinstance(more, Mapping), more, "GusResult.save_with", "a mapping (more)", "give values by name")
         gus, asked = self.settings, dict[str, InstructionForm]()
         tables = gus.instruction_tables(self.trace)
         # All forms that lowering asks for, those of no instruction (the load of a core) included.
@@ -493,7 +494,7 @@ class GusResult(Summarised):
             **more,
         }
         arrays = {"spent": self.spent, "served": self.served.served, "prefetched": self.served.prefetched}
-        return files.save_result(Path(path), header, arrays, self.trace)
+        return files.save_result(a_path(path, "GusResult.save"), header, arrays, self.trace)
 
     @classmethod
     def load(cls, path: str | Path) -> "GusResult":

@@ -7,6 +7,7 @@ resources that give a speedup are the bottlenecks; the others are not worth an e
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -139,6 +140,9 @@ def sensitivity(
     >>> pk.sensitivity(pk.Gus("skylake_x"), trace, (2.0,)).to_frame()["resource"].iloc[0]
     'instruction_latency'
     """
+    fits = hasattr(weights, "__iter__") and not isinstance(weights, str | bytes)
+    weights = tuple(weights) if fits else weights
+    expect(fits and all(isinstance(w, Real) for w in weights), weights, "sensitivity", "weights", "list numbers: [1.5]")
     weights = tuple(float(w) for w in weights)
     if not weights or not all(1e-6 <= w <= 1e6 for w in weights):
         raise SettingError(f"weights are numbers from 1e-6 to 1e6; found {', '.join(map(str, weights)) or 'none'}")
@@ -198,6 +202,8 @@ def what_if(
     """
     _expect(gus, "what_if")
     core = gus.core
+    how = 'give factors by resource: {"front_end": 2}'
+    expect(isinstance(capacities, Mapping), capacities, "what_if", "a mapping (capacities)", how)
     for name, factor in capacities.items():
         core = core.scaled(name, factor)
     return sensitivity(gus, trace, (weight,), resources, core=core)

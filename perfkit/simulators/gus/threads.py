@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
@@ -108,7 +109,7 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
             raise DataError(f"cycles of {len(self.phases)} phases and {n} threads expected")
 
     def __getitem__(self, thread: int) -> GusResult:
-        if thread not in range(len(self.results)):
+        if not isinstance(thread, Integral) or thread not in range(len(self.results)):
             raise KeyError(f"no thread {thread}: there are 0 to {len(self.results) - 1}")
         return self.results[thread]
 

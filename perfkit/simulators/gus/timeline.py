@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.base.results import Kind, Tabled, draw
-from perfkit.errors import expect, of_extra
+from perfkit.errors import expect, expect_number, of_extra
 from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.gus.timing import LEVELS, TICKS
 from perfkit.simulators.memory.memory import LEVEL, PREFETCH_SHIFT, SECOND_SHIFT, SPLIT
@@ -102,6 +102,7 @@ class Timeline(Tabled):
 
         Of those whose assembly holds ``text``; of the window's instructions where there are none.
         """
+        expect(isinstance(text, str), text, "Timeline.middle", "text", "give a part of an instruction's assembly")
         waited = self.schedule[self.schedule["parent"] >= 0]
         waited = waited[waited["text"].str.contains(text, regex=False)]
         rows = waited if len(waited) else self.schedule
@@ -131,6 +132,7 @@ def timeline(result: "GusResult", first: int = 0, count: int = 1000) -> Timeline
 
     how = "simulate a trace: perfkit.Gus(core).run(trace)"
     expect(hasattr(result, "schedule"), result, "timeline", "a GusResult", how)
+    expect_number(count, "timeline", "count", "say how many instructions", whole=True)
     result.schedule(first, 1)  # refuses what is not in the trace, before the work
     table = result.schedule(0, first + count).table
     run = _Run(result, table)

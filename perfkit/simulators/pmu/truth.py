@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from perfkit.base.files import arrow_table, existing, json_text, of_json, reading, replaced
+from perfkit.base.files import a_path, arrow_table, existing, json_text, of_json, reading, replaced
 from perfkit.base.results import Kind, Summarised, answering, draw
-from perfkit.errors import FormatError, SettingError, did_you_mean
+from perfkit.errors import FormatError, SettingError, did_you_mean, expect
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.sensitivity import sensitivity
 from perfkit.trace.trace import Trace
@@ -77,8 +77,8 @@ class Truth(Summarised):
         least : float
             A largest speedup below this is none.
         """
-        if run not in self.speedup.index:
-            raise SettingError(f"unknown run {run!r}; {did_you_mean(run, self.runs)}")
+        if str(run) not in self.speedup.index:
+            raise SettingError(f"unknown run {run!r}; {did_you_mean(str(run), self.runs)}")
         of_run = self.speedup.loc[run].sort_values(ascending=False, kind="stable")
         if not of_run.iloc[0] >= least:
             return ()
@@ -137,7 +137,7 @@ class Truth(Summarised):
         both.insert(0, "workload", self.workload)
         arrow = pa.Table.from_pandas(both.rename_axis("run").reset_index(), preserve_index=False)
         head = {"format": _FORMAT, "version": 1, "core": self.core, "weight": self.weight, "kind": self.kind}
-        path = Path(path)
+        path = a_path(path, "Truth.save")
         whole = arrow.replace_schema_metadata({b"perfkit": json_text(head).encode()})
         with replaced(path, ".parquet", ".pq") as temporary:
             pq.write_table(whole, temporary, compression="zstd")
@@ -181,3 +181,15 @@ def truth_of(gus: Gus, traces: Iterable[tuple[str, Trace]], weight: float = 2.0)
     stack = pd.DataFrame.from_dict(stacks, orient="index").fillna(0.0).rename_axis("run")
     speedup = pd.DataFrame.from_dict(speedups, orient="index").rename_axis("run")
     return Truth(gus.core.name, float(weight), stack, speedup, pd.Series(workload, name="workload").rename_axis("run"))
+
+
+def expect_truth(given: object, where: str) -> None:
+    """Refuse what is no `Truth`, and say how to get one.
+
+    Raises
+    ------
+    WrongTypeError
+        It is none.
+    """
+    how = "make one with perfkit.SimulatedPmu(core).truth(traces), or load one"
+    expect(isinstance(given, Truth), given, where, "a Truth", how)

@@ -15,7 +15,7 @@ from perfkit.collectors.kernels import compile_kernel, corpus, corpus_kernel
 from perfkit.collectors.tracer.cloner import Child
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.errors import DataError, FormatError, NeverCalledError, PerfkitWarning, SettingError, UnavailableError
 
 PROGRAM = """
 #include <stdio.h>
@@ -512,7 +512,8 @@ def test_what_is_missing_is_told(monkeypatch):
 
 @pytest.mark.parametrize(
     ("calls", "told"),
-    [(0, "p never called f."), (2, "p called f 2 times; the trace was to begin with call 3"),
+    [(0, f"p never called f; {NeverCalledError.WHY}."), (1, "p called f once; the trace was to begin with call 3"),
+     (2, "p called f 2 times; the trace was to begin with call 3"),
      (3, "nothing of f was recorded within the limit")],
 )  # fmt: skip
 def test_why_nothing_was_recorded(calls, told):
