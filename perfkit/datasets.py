@@ -17,6 +17,7 @@ Each folder of ``data/`` has a ``manifest.toml`` with one table per data set::
 import hashlib
 import tomllib
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -284,12 +285,16 @@ def data_root(root: str | Path | None = None) -> Path:
     return shipped_folder("data")
 
 
-def _read(manifest: Path) -> list[Dataset]:
+def _read(manifest: Path) -> tuple[Dataset, ...]:
     try:
-        content = tomllib.loads(manifest.read_text(encoding="utf-8"))
+        return _parsed(manifest, manifest.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{manifest}: expected TOML: {error}") from error
-    return [_described(manifest, name, fields) for name, fields in content.items()]
+
+
+@lru_cache(maxsize=64)  # every name that is looked up asks for all manifests, which take 15 ms
+def _parsed(manifest: Path, text: str) -> tuple[Dataset, ...]:
+    return tuple(_described(manifest, name, fields) for name, fields in tomllib.loads(text).items())
 
 
 def _described(manifest: Path, name: str, fields: Any) -> Dataset:

@@ -42,8 +42,10 @@ def asm(
     """
     from perfkit.collectors.microbenchmark import Microbenchmark
     from perfkit.errors import DataError
+    from perfkit.machine.core import Microarchitecture
     from perfkit.study.study import Study
 
+    model = Microarchitecture.load(core)  # one that is none is told before anything is measured
     if subsets:
         options.has_no_effect(ctx, "with --subsets, which include them", "first")
     # Text with several lines, or several instructions in one argument, is as good as several arguments.
@@ -65,7 +67,7 @@ def asm(
     if "ORDER" not in table:
         table["ORDER"] = ",".join(map(str, range(len(lines))))
     with notes_to_stderr():
-        table = _predicted(table, lines, "intel" if intel else "att", core)
+        table = _predicted(table, lines, "intel" if intel else "att", model)
     wanted = ["ORDER", "INSTRUCTIONS", "cycles", "per_cycle", "tsc", "ns", "spread", "settled", "status", "message"]
     wanted += ["core", "predicted", "bottleneck", "error", "not_predicted"]
     if as_json:
@@ -98,14 +100,13 @@ def asm(
             )
 
 
-def _predicted(table: Any, lines: list[str], syntax: str, core: str) -> Any:
+def _predicted(table: Any, lines: list[str], syntax: str, core: Any) -> Any:
     """Return the table with what Gus predicts for each of its lists, unrolled."""
     from perfkit.collectors.blocks.block import Block
     from perfkit.errors import PerfkitError
-    from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.gus.gus import Gus
 
-    gus = Gus(Microarchitecture.load(core))
+    gus = Gus(core)
     found = []
     for order in table["ORDER"]:
         try:

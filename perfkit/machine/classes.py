@@ -6,6 +6,7 @@ which credit is shared (`perfkit.simulators.pmu.credit`).
 """
 
 import re
+from functools import lru_cache
 
 from perfkit.machine.core import Microarchitecture
 
@@ -38,6 +39,7 @@ OTHER = "other"
 _IGNORED = ("scheduler", "PortInvalid")
 
 
+@lru_cache(maxsize=4096)  # the few names of the cores' resources, asked for some thousand times per answer
 def class_of(resource: str) -> str:
     """Return the class of a resource, ``"other"`` where none fits.
 

@@ -7,6 +7,7 @@ import json
 import os
 import runpy
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from matplotlib.backend_bases import FigureCanvasBase
 
 import perfkit as pk
+from perfkit.cli import notebook_runs, warm_kernels
 from perfkit.cli.pages.answer import of_cpi, of_exploration, of_gus, of_spire, of_study, write_page
 from perfkit.cli.pages.diagnosis import save_page
 from perfkit.cli.pages.diff import save_counts_page, save_diff_page
@@ -28,6 +30,7 @@ from tests.browser.inked import watch
 from tests.browser.lab import ROOT
 from tests.browser.look import EYE, SMALLEST, WIDTHS
 from tests.results import examples
+from tests.warm import names_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 SCHEMES = ("light", "dark")
@@ -175,6 +178,8 @@ def test_every_page_of_the_gallery_can_be_read(
     browser: Any, gallery: Any, monkeypatch: pytest.MonkeyPatch, notebook: str
 ):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "widgets")]))
+    monkeypatch.setattr(warm_kernels, "names_in", names_in)
+    monkeypatch.setattr(notebook_runs, "execute", partial(notebook_runs.execute, many=True))
     path = gallery(notebook)
     views = "application/vnd.jupyter.widget-view+json" in path.read_text(encoding="utf-8")
     found = faults(browser, path, "() => document.body.dataset.widgets === 'shown'" if views else "() => true")

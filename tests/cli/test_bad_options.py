@@ -131,8 +131,12 @@ def test_bad_values_of_every_option(refused, command):
     if command in ("asm", "calibrate", "trace") and (platform.machine() != "x86_64" or not shutil.which("gcc")):
         pytest.skip(f"perfkit {command} needs an x86-64 machine with gcc")
     for option, number, values in spellings(command):
+        words = list(WORKING[command])
+        if option in words:  # the last one counts
+            at = words.index(option)
+            del words[at : at + 1 + number]
         for value in values:
-            refused([*command.split(), option, *[value] * number, *WORKING[command]])
+            refused([*command.split(), option, *[value] * number, *words])
 
 
 @pytest.mark.parametrize("command", ["analyse", "convert", "cpi", "data", "gus", "report", "samples", "study show"])
@@ -261,6 +265,13 @@ def test_a_refusal_stands_alone(refused, words):
     assert status == 2
     assert told.startswith("perfkit: ")
     assert told.count("\n") == 1
+
+
+def test_a_core_that_is_none_is_told_before_anything_is_measured(refused, monkeypatch):
+    monkeypatch.setattr("perfkit.collectors.microbenchmark.Microbenchmark.collect", None)
+    status, told = refused(["asm", "nop", "--core", "none"])
+    assert status == 2
+    assert "no core named 'none'. Known:" in told
 
 
 def test_a_folder_that_may_not_be_written_is_told_before_the_work(refused, monkeypatch):

@@ -233,17 +233,20 @@ def test_what_depends_on_the_time_is_refused(tmp_path):
 
 
 GIVEN = """
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 static const long TABLE[] = {3, 3, 3, 3};
 __attribute__((noipa)) long file(const char *name) {
-    FILE *read = fopen(name, "r");
-    long s = 0, n = 0;
-    if (!read || fscanf(read, "%ld", &n) != 1) return -1;
+    char text[32] = "";
+    int from = open(name, O_RDONLY);
+    if (from < 0 || read(from, text, sizeof text - 1) < 1) return -1;
+    long s = 0, n = strtol(text, 0, 10);
     for (long i = 0; i < n; i++)
         for (long k = TABLE[i & 3]; k > 0; k--)
             s += i ^ (s << 1);
-    fclose(read);
+    close(from);
     return s;
 }
 __attribute__((noipa)) long folder(void) {
@@ -277,7 +280,7 @@ def test_the_same_code_with_another_input_is_told_from_other_code(tmp_path):
     assert re.search(
         r"the same code, executed more often \(\+\d[\d,]+ instructions\): its input or its surr", more.message
     )
-    assert "p.c:11 (s += i ^ (s << 1);)" in more.message
+    assert "p.c:14 (s += i ^ (s << 1);)" in more.message
     assert "compiled otherwise" not in more.message
     assert "getcwd" not in more.message
     numbers.write_text("50")
@@ -459,6 +462,19 @@ def test_the_fixture_with_several_workers(tmp_path):
     assert "fp_divider" in failed
 
 
+TWICE_EACH = """
+import pathlib, pytest
+for number in range(4):
+    for update in ([], ["--perfkit-update"]):
+        if number:
+            pathlib.Path("perfkit-baselines.json").unlink(missing_ok=True)
+        words = ["-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", "/dev/null", *update]
+        status = pytest.main([*words, f"test_{number}.py"])
+        print(f"\\fended with {int(status)}\\f")
+"""
+"""One process for all: what each would import takes it two seconds."""
+
+
 def test_the_fixture_says_a_mistake_in_a_line(tmp_path):
     """A damaged file of baselines, a missing source and a bad bound were ninety lines of perfkit's own code."""
     (tmp_path / "k.c").write_text(SUM)
@@ -466,24 +482,25 @@ def test_the_fixture_says_a_mistake_in_a_line(tmp_path):
 def test_it(perfkit_gate):
     perfkit_gate({what!r}, "f8[500], 500"{more})
 """
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", "/dev/null"]
-    for what, more, baselines, said in (
+    cases = (
         ("k.c:sum", "", "{bad", "perfkit-baselines.json"),
         ("gone.c:sum", "", "", "gone.c' to gate; build it first"),
         ("k.c:sum", ', at_most="lots"', "", "a bound is a number of per cent"),
         ("k.c:none", "", "", "no function 'none'"),
-    ):
-        (tmp_path / "test_it.py").write_text(body.format(what=what, more=more))
-        (tmp_path / "perfkit-baselines.json").write_text(baselines)
-        if not baselines:
-            (tmp_path / "perfkit-baselines.json").unlink()
-        for update in ([], ["--perfkit-update"]):
-            done = subprocess.run([*command, *update, "test_it.py"], cwd=tmp_path, capture_output=True, text=True)
-            assert done.returncode == 1
-            assert said in done.stdout
-            assert "Traceback" not in done.stdout
-            assert "perfkit/" not in done.stdout
-            assert len(done.stdout.splitlines()) < 12, done.stdout
+    )
+    for number, (what, more, _, _) in enumerate(cases):
+        (tmp_path / f"test_{number}.py").write_text(body.format(what=what, more=more))
+    (tmp_path / "perfkit-baselines.json").write_text(cases[0][2])
+    words = [sys.executable, "-c", TWICE_EACH]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told, ends = done.stdout.split("\f")[:-1:2], done.stdout.split("\f")[1::2]
+    assert ends == ["ended with 1"] * 8, done.stdout
+    for (*_, said), twice in zip(cases, zip(told[::2], told[1::2], strict=True), strict=True):
+        for text in twice:
+            assert said in text
+            assert "Traceback" not in text
+            assert "perfkit/" not in text
+            assert len(text.splitlines()) < 12, text
 
 
 def test_importing_the_plugin_is_cheap():

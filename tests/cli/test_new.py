@@ -17,8 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of what the checks need."""
-    ignore = shutil.ignore_patterns("__pycache__")
+    """A copy of what the checks need, with what numba has compiled: it holds for the same text of the same time."""
+    compiled = (".nbi", ".nbc")
+
+    def ignore(folder, names):
+        return [name for name in names if folder.endswith("__pycache__") and not name.endswith(compiled)]
+
     shutil.copytree(ROOT / "perfkit", tmp_path / "perfkit", ignore=ignore)
     (tmp_path / "tests" / "readers").mkdir(parents=True)
     for folder in ("data", "widgets", "notebooks", "tests/readers/fixtures"):

@@ -12,7 +12,9 @@ import pytest
 
 import perfkit as pk
 from perfkit.cli.notebook_runs import parameters_of
+from perfkit.cli.warm_kernels import warm_manager
 from perfkit.machine.overlays import write_overlay
+from tests.warm import names_in
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "notebooks"
@@ -203,9 +205,20 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(path: Path, out: Path, parameters: dict[str, Any]) -> Any:
+def run(path: Path, out: Path, parameters: dict[str, Any], warm: bool = False) -> Any:
+    """Execute a notebook; a warm kernel has imported what notebooks do."""
+    manager = warm_manager(names_in(path)) if warm else None
     papermill.execute_notebook(
-        str(path), str(out), parameters=parameters, kernel_name="python3", execution_timeout=120, progress_bar=False
+        str(path),
+        str(out),
+        parameters=parameters,
+        kernel_name="python3",
+        execution_timeout=120,
+        progress_bar=False,
+        # Nobody looks at the file before the end.
+        request_save_on_cell_execute=False,
+        autosave_cell_every=0,
+        **({"kernel_manager_class": manager} if manager else {}),
     )
     return nbformat.read(out, as_version=4)
 
@@ -303,7 +316,7 @@ def test_notebook_is_a_report_with_other_parameters(stem: str, case: int, dumps:
     parameters, expected = CHANGED[stem][case]
     given = json.loads(json.dumps(parameters).replace("{dumps}", str(dumps)))
     (path,) = (p for p in NOTEBOOKS if p.stem == stem)
-    executed = run(path, tmp_path / "out.ipynb", given)
+    executed = run(path, tmp_path / "out.ipynb", given, warm=True)
     assert unreadable(executed) == []
     text = texts(executed)
     for words in expected:

@@ -77,10 +77,13 @@ def pieces():
 
 
 def test_no_banned_phrase():
+    every = list(pieces())
+    whole = "\n".join(text for _, text in every)
     found = [
         f"{place}: {match[0]!r}; say: {instead}"
-        for place, text in pieces()
         for pattern, instead in BANNED.items()
+        if re.search(pattern, whole, re.MULTILINE)  # what no text holds is in no line: a line at a time takes 13 s
+        for place, text in every
         for match in re.finditer(pattern, text)
     ]
     assert not found, "\n".join(found)

@@ -163,7 +163,8 @@ def test_every_dependency_is_used():
     names = {re.split(r"[\[<>=;,! ]", each)[0].lower() for each in asked} - {"perfkit"} - READ_BY_A_TYPE_CHECKER
     sources = [path for folder in ("perfkit", "widgets/perfkit_widgets") for path in (ROOT / folder).rglob("*.py")]
     modules = {name for path in sources for name in imported(path)}
-    used = {dist.lower() for name in modules for dist in packages_distributions().get(name, [name.replace("_", "-")])}
+    brought_by = packages_distributions()  # reads every package's files
+    used = {dist.lower() for name in modules for dist in brought_by.get(name, [name.replace("_", "-")])}
     serving = (ROOT / "perfkit" / "cli" / "serve.py").read_text()
     used |= {name for name in STARTED if f'"-m", "{name}"' in serving}
     assert len(names) > 20
