@@ -73,6 +73,9 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             else:
                 report.left_out(number, "of comments, not read")
             continue
+        if not found.rows and re.search(r"\bevent\b", line, re.IGNORECASE) and not re.search(r"\d", line):
+            report.describes(number)  # a header that somebody put above
+            continue
         wrong = _take(_fields_of(line, separator), number, separator, found, state)
         if wrong:
             cut = number == len(lines) and not whole
@@ -86,6 +89,8 @@ def _fields_of(line: str, separator: str) -> list[str]:
     """Split a line, but not within ``<not counted>`` where the separator is a space."""
     if len(separator) == 3 and separator[0] == separator[-1] == '"':  # every field in quotes, as spreadsheets save them
         line = line.strip().removeprefix('"').removesuffix('"')
+    elif line.startswith('"') and line.rstrip().endswith('"'):  # a line in one cell
+        line = line.strip()[1:-1]
     if " " not in separator:
         return line.lstrip(" ").split(separator)
     whole = line.lstrip(" ").replace("<not ", "<not\0")

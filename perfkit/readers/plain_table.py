@@ -55,6 +55,7 @@ from perfkit.readers.scales import (
     statistics_of,
 )
 from perfkit.readers.summary_rows import (
+    is_called_summary,
     named_sums,
     refuse_trees,
     without_levels,
@@ -229,7 +230,7 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
 
 def _dump_of(grid: Grid, report: Report, run: str) -> Dump:
     grid = without_units_row(with_second_header(grid, report), report)
-    grid = _with_index(grid, report)
+    grid = _with_index(_without_empty_rows(grid, report), report)
     keys = _key_columns(grid.names)
     refuse_trees(grid, report)
     grid = _filled_down(grid, keys, report)
@@ -251,12 +252,33 @@ def _dump_of(grid: Grid, report: Report, run: str) -> Dump:
     return _wide(grid, keys, report, run)
 
 
+def _is_unnamed(name: str) -> bool:
+    """Whether a column has no name, or the one that pandas gives it then."""
+    return not name or name.lower().startswith("unnamed:")
+
+
+def _without_empty_rows(grid: Grid, report: Report) -> Grid:
+    """Return a table without its rows of delimiters alone, as spreadsheets save rows that were used once."""
+    empty = np.ones(grid.n_rows, dtype=bool)
+    for column in grid.columns:
+        empty &= np.isnan(column) if isinstance(column, np.ndarray) else column.is_null().to_numpy()
+        if not empty.any():
+            return grid
+    report.left_out(np.asarray(grid.lines)[empty].tolist(), "of empty cells, left out", "rows")
+    return grid.only(~empty)
+
+
 def _with_index(grid: Grid, report: Report) -> Grid:
     """Return a table whose first column, without a name, names the runs if it holds words, as pandas writes an index.
 
     Dates are no names, nor are events.
     """
-    if grid.names[0] or "run" in _key_columns(grid.names) or not grid.n_rows or is_number(grid.columns[0]):
+    if (
+        not _is_unnamed(grid.names[0])
+        or "run" in _key_columns(grid.names)
+        or not grid.n_rows
+        or is_number(grid.columns[0])
+    ):
         return grid
     words = as_text(grid.columns[0])
     named = all(w and not _is_figure(w) and w[0].isalpha() for w in words)
@@ -373,6 +395,7 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     values |= {i: v - np.fmin.reduce(v) for i, v in dates.items()}
     if keys["count"] not in values:
         raise FormatError(f"{report.file}: expected numbers in the column {grid.names[keys['count']]}; it holds text")
+    _refuse_repeats(grid, keys, values[keys["count"]], report)
     table = pd.DataFrame({k: values[i] for k, i in keys.items() if i in values})
     if textual := [grid.names[i] for i in clocks if i not in values and i not in dates]:
         report.note(f"columns named like clocks that hold no numbers, left out: {', '.join(textual)}")
@@ -452,6 +475,17 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
                 f"{', '.join(apart)} told them apart. If those are places or levels that sum up others, say so in place"
             )
     return Dump(counts_of_totals(table, "at" in table or clock is not None, report))
+
+
+def _refuse_repeats(grid: Grid, keys: dict[str, int], counts: np.ndarray, report: Report) -> None:
+    """Refuse a long table in which what is called its counts is one number, of time and of work, too."""
+    known = {normalise(name) for name in _names(grid, keys["event"])}
+    axes = bool(known & set(TIME_EVENTS)) and bool(known & set(WORK_EVENTS))
+    if axes and grid.n_rows > _FEWEST_SHARES and (counts == counts[0]).all() and counts[0] != 0:
+        raise FormatError(
+            f"{report.file}: {grid.names[keys['count']]} is {counts[0]:g} in every row, of cycles and of instructions: "
+            "how often was measured, and no count. Call the column of the counts value, and this one n"
+        )
 
 
 def _tells_apart(grid: Grid, i: int, event: int) -> bool:
@@ -626,7 +660,7 @@ def _holds_numbers(grid: Grid, i: int) -> bool:
 def _statistics(grid: Grid, columns: list[int], report: Report) -> list[int]:
     """Return the columns that sum up or compare runs; where there are no others, one of them is kept as the counts."""
     statistics = statistics_of(grid.names[i] for i in columns)
-    found = [i for i in columns if grid.names[i] in statistics]
+    found = [i for i in columns if grid.names[i] in statistics or is_called_summary(grid.names[i])]
     others = [
         i for i in columns if i not in found and not is_spread_alone(grid.names[i]) and not is_ratio(grid.names[i])
     ]
@@ -683,15 +717,16 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     rest = [i for i in range(len(grid.names)) if i not in keys.values()]
     if "interval" in keys and not _may_number(grid, keys["interval"]):
         rest.append(keys.pop("interval"))
-    unnamed = [i for i in rest if not grid.names[i] or grid.names[i].lower().startswith("unnamed:")]
+    unnamed = [i for i in rest if _is_unnamed(grid.names[i])]
     empty = [i for i in unnamed if not any(as_text(grid.columns[i]))]  # each row ends with a delimiter
     _refuse_side_by_side(grid, report)
     rest = [i for i in rest if i not in empty]
     unnamed = [i for i in unnamed if i not in empty]
-    if len(unnamed) == 1 and _is_numbering(grid, unnamed[0]):
+    if numbering := [i for i in unnamed if _is_index(grid, i)]:
         report.note("a column without a name numbers the rows; left out")
-        rest.remove(unnamed[0])
-    elif unnamed and date_columns(grid, unnamed[:1], Report(report.file, collect=True)).keys() != {*unnamed}:
+        rest = [i for i in rest if i not in numbering]
+        unnamed = [i for i in unnamed if i not in numbering]
+    if unnamed and date_columns(grid, unnamed[:1], Report(report.file, collect=True)).keys() != {*unnamed}:
         raise FormatError(f"{report.file}: column {unnamed[0] + 1} has no name; every event needs one")
     dates = date_columns(grid, [*rest, *(keys[k] for k in ("at", "seconds") if k in keys)], report)
     keys = {k: i for k, i in keys.items() if i not in dates}
@@ -844,6 +879,13 @@ def _is_numbering(grid: Grid, i: int) -> bool:
     return bool(len(values) and values[0] in (0, 1) and (np.diff(values) == 1).all())
 
 
+def _is_index(grid: Grid, i: int) -> bool:
+    """Whether a column without a name numbers the rows, or did before some were taken out or all were sorted."""
+    values = as_float(grid.columns[i]) if is_number(grid.columns[i]) else np.array([np.nan])
+    whole = np.isfinite(values).all() and (values % 1 == 0).all()
+    return _is_numbering(grid, i) or bool(i == 0 and whole and len(np.unique(values)) == len(values))
+
+
 def _may_number(grid: Grid, i: int) -> bool:
     """Whether a column can be the number of the interval: whole where it is called so, else counting up by one."""
     if grid.names[i].lower() != "interval":
@@ -892,8 +934,8 @@ def _lengthen(
         if "seconds" not in keys:
             ends = one.groupby(["run", "place"], sort=False)["at"]
             one["seconds"] = one["at"] - ends.shift().fillna(_beginnings(one, report))
-            # A row that ends where its clock begins has a length that nobody knows, and not none.
-            one.loc[(one["seconds"] == 0) & (ends.cumcount() == 0), "seconds"] = np.nan
+            # A row that ends where its clock begins, or with the row before it, has a length that nobody knows.
+            one.loc[one["seconds"] == 0, "seconds"] = np.nan
     number = of_keys.get(keys.get("interval", -1))
     one["interval"] = one.groupby(["run", "place"], sort=False).cumcount() if number is None else number
     columns: dict[str, object] = {}

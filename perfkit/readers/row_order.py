@@ -10,7 +10,7 @@ from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, is_number
 from perfkit.readers.report import Report
 from perfkit.readers.running_totals import Rows
-from perfkit.samples.clocks import is_name_of_clock, is_name_of_length
+from perfkit.samples.clocks import is_name_of_clock, is_name_of_length, since_1970
 from perfkit.samples.events import TIME_EVENTS, normalise
 
 # Whose counts a row holds, where the values come again and again.
@@ -20,6 +20,7 @@ GROUPS = (
 )  # fmt: skip
 _STEPS = 9  # steps that are all even before it is no accident
 _RISES, _EVEN = 6, 0.75
+_BACK = 3  # times that dates go back, which runs put one after another hardly do so often
 _FEW_STEPS, _EXACT = 4, 1e-6  # of fewer rows, whose steps are the same
 _AS_LENGTHS = 0.7  # of the logarithm, by which a core's clock varies
 
@@ -77,6 +78,13 @@ def _shuffled(values: np.ndarray, cycles: np.ndarray | None) -> bool:
     return bool(np.ptp(np.log(cycles / values)) > _AS_LENGTHS)
 
 
+def _mixed_up(values: np.ndarray) -> bool:
+    """Whether dates, each of which is there once, are from the last to the first, or go back again and again."""
+    back = int(np.count_nonzero(np.diff(values) < 0))
+    once = len(np.unique(values)) == len(values) > 2
+    return once and (back == len(values) - 1 or (back >= _BACK and back > len(values) / 4))
+
+
 def in_time_order(grid: Grid, series: np.ndarray, report: Report) -> tuple[Grid, np.ndarray]:
     """Return a table, and the series of its rows, in the order of its clock, where that is evenly spaced but not so."""
     if grid.parts:
@@ -94,8 +102,11 @@ def in_time_order(grid: Grid, series: np.ndarray, report: Report) -> tuple[Grid,
         if not np.isfinite(values).all() or rises(values, rows):
             continue
         alike = pd.Series(values).groupby(series).indices.values()
-        if all(even(values[of]) for of in alike) or (
-            len(alike) == 1 and (np.diff(values) < 0).any() and _shuffled(values, None if i in dates else counted)
+        dated = i in dates or since_1970(np.sort(values), 1.0)
+        if (
+            all(even(values[of]) for of in alike)
+            or (dated and all(_mixed_up(values[of]) for of in alike))
+            or (len(alike) == 1 and _shuffled(values, None if i in dates else counted))
         ):
             order = np.argsort(values, kind="stable")
             report.note(f"rows are not in the order of column {name}; put in its order")

@@ -84,7 +84,7 @@ _RATIOS = re.compile(
 _STATISTIC = re.compile(
     r"^(?:speed[ _-]?ups?|gains?|improvements?|changes?|deltas?|diff(?:erence)?s?|ratios?|factors?|relative|"
     r"min(?:imum)?|max(?:imum)?|means?|avg|averages?|medians?|(?:grand[ _-]?)?totals?|sums?|overall|range|"
-    r"iqr|mad|shares?|"
+    r"iqr|mad|shares?|differenz|abweichung|[äa]nderung|verh[äa]ltnis|diff[ée]rence|rapport|diferencia|"
     r"geo[ _-]?mean|gmean|p\d\d|q[123]|n|(?:n[ _-]?)?(?:runs|samples|reps|iters|iterations)|repeats?|repetitions?)$",
     re.IGNORECASE,
 )

@@ -22,7 +22,7 @@ _CERTAIN = re.compile(
     r"\d\d(?:\.\d+)?(?:th|st|nd|rd)?[ _-]?(?:percentile|pctl?|%(?:ile)?)|percentile[ _-]?\d\d|"
     r"std(?:[ _.-]?dev(?:iation)?)?|stdev|std[ _.-]?err(?:or)?|"
     # As spreadsheets in German, French, Italian, Spanish, Portuguese, Polish, Russian, Chinese and Japanese say.
-    r"gesamt(?:summe)?|insgesamt|mittel(?:wert)?|mw|stabw|standardabweichung|[ée]cart[ -]type|desviaci[oó]n|"
+    r"gesamt(?:summe)?|insgesamt|mittel(?:wert)?|mw|std?abw|standardabweichung|[ée]cart[ -]type|desviaci[oó]n|"
     r"durchschnitt|somme|moyenne|total[ei]|totale[ _-]generale|m[eé]dia|promedio|soma|razem|[sś]rednia|"
     r"итого|всего|среднее|合计|总计|平均值?|合計)\W*|\s*[Øø⌀µμσ]\s*",
     re.IGNORECASE,
@@ -45,6 +45,11 @@ _WHOLE = re.compile(
 _FEWEST, _MOST, _MOST_OF_LEVELS, _MOST_WORDS = 3, 10_000, 1_000_000, 1000
 _NEAR, _EXACT, _NEARLY = 1e-9, 1e-12, 0.01  # means, sums of whole numbers, what was measured twice
 _LARGE = 1e4  # means of counts that are right to the last digit by no accident
+
+
+def is_called_summary(word: str) -> bool:
+    """Whether a row or a column is a total or a mean by its name, in one of many languages."""
+    return _CERTAIN.fullmatch(word) is not None
 
 
 def without_summaries(grid: Grid, report: Report) -> Grid:

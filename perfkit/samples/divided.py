@@ -43,6 +43,7 @@ _SHARE = re.compile(
     r"utili[sz]ation|efficiency|frequency|freq|[kmg]?hz|gflops?|mflops?|mips|"
     r"per[ _.-]?(?:s|sec|second|ms|us|cycle))[)\]]?|(?:/|[ _]p)(?:s|sec|second)[)\]]?|"
     r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|efficiency|gflops?|mflops?|mips|pct|"
+    r"\w*anteil|\w*quote|\w*(?:fehler|treffer)rate|prozent|pourcentage|porcentaje|percentuale|procent|"
     r"percent(?:age)?|%|ratio|rate|"
     r"speed[ _-]?ups?|slow[ _-]?downs?)$|"
     r"^(?:pct|percent(?:age)?)[ _.-]|"

@@ -135,3 +135,18 @@ def test_groups_beside_one_another_are_read_as_they_are(read):
     samples = read(grouped({"a": (50_000, 60_000), "ab": (30_000, 5_000), "c": (80_000, 65_000)}))
     assert samples.table["place"].nunique() == 3
     assert not [n for n in samples.notes if "control group" in n]
+
+
+# ------------------------------------------------------------------ what spreadsheets and scripts make of -x
+
+
+def test_lines_in_one_cell_each_are_read(read):
+    samples = read("".join(f'"{line}"\n' for line in timed(TWO, CSV).splitlines()))
+    assert counts(samples, "cycles") == [1_000_000, 3_000_000]
+
+
+def test_a_header_that_somebody_put_above_is_none_of_the_counts(read):
+    samples = read("time,count,unit,event,runtime,pct,metric,unit of it\n" + timed(TWO, CSV))
+    assert counts(samples, "instructions") == [2_000_000, 5_000_000]
+    with pytest.raises(FormatError, match="line 2: expected"):
+        read(timed(TWO[:1], CSV) + "time,count,unit,event,runtime,pct\n" + timed(TWO[1:], CSV))

@@ -251,3 +251,146 @@ def test_what_was_whole_is_whole_again(read):
     samples = read("run,Mcycles,Minstructions\n" + "".join(f"{i},{1050.264 + i},{2000 + i}.125\n" for i in range(6)))
     assert counts(samples, "cycles") == [(1050_264 + 1000 * i) * 1000 for i in range(6)]
     assert not noted(samples, "caution")
+
+
+# ------------------------------------------------------------------ rows without cells, words of other languages
+
+
+def test_rows_of_delimiters_alone_are_no_intervals(read):
+    samples = read("run;cycles;instructions;;\na;1000;2000;;\n;;;;\nb;1100;2100;;\n;;;;\n")
+    assert samples.runs.index.tolist() == ["a", "b"]
+    assert noted(samples, "2 rows of empty cells, left out")
+    assert samples.accounting["left_out"].sum() == 2
+
+
+def test_blocks_parted_by_rows_of_delimiters_are_read(read):
+    samples = read("program,event,count\nA,cycles,1000\nA,instructions,2000\n,,\nB,cycles,1100\nB,instructions,2100\n")
+    assert samples.runs.index.tolist() == ["A", "B"]
+
+
+def test_a_row_in_which_little_was_counted_stays(read):
+    samples = read("t_s,cycles,instructions\n1,1000,2000\n2,,\n3,1100,2100\n")
+    assert samples.n_intervals == 3
+
+
+@pytest.mark.parametrize(
+    "words", [("MW", "StdAbw"), ("Mittelwert", "Differenz"), ("moyenne", "écart-type"), ("Alt", "Neu")]
+)
+def test_means_and_differences_in_other_languages_are_no_runs(read, words):
+    rows = ((e, n, 2 * n, n + 7, n // 9 + 1) for e, n in (("cycles", 1000), ("instructions", 3000), ("branches", 170)))
+    samples = read(f"event;Lauf 1;Lauf 2;{';'.join(words)}\n" + "".join(f"{';'.join(map(str, r))}\n" for r in rows))
+    assert samples.runs.index.tolist() == ["Lauf 1", "Lauf 2", *(words if words[0] == "Alt" else ())]
+
+
+@pytest.mark.parametrize("name", ["weight", "priority", "nice"])
+def test_what_ranks_programs_is_no_event(read, name):
+    rows = "".join(f"p{i},{a},{b},{i * 3 % 4},{a % 7}\n" for i, (a, b) in enumerate(ROWS))
+    assert read(f"app,cycles,instructions,{name},misses\n{rows}").events == ["misses"]
+
+
+# ------------------------------------------------------------------ logs from the newest to the oldest
+
+
+@pytest.mark.parametrize("form", ["2026-11-23 10:00:0{i}.{d}", "17644000{i}{d}"])
+def test_dates_from_the_newest_to_the_oldest_are_put_in_order(read, form):
+    stamps = [form.format(i=i, d=i * 7 % 10) for i in range(6)]
+    rows = "".join(f"{t},{a},{b},{a % 7}\n" for t, (a, b) in zip(stamps[::-1], ROWS[::-1], strict=True))
+    samples = read(f"timestamp,cycles,instructions,misses\n{rows}")
+    assert counts(samples, "cycles") == [row[0] for row in ROWS]
+    assert samples.runs.index.tolist() == ["a"]
+    assert (samples.intervals()["seconds"].dropna() > 0).all()
+
+
+def test_dates_of_two_machines_in_turn_are_put_in_order(read):
+    rows = "".join(
+        f"2026-11-23 10:00:0{i}.{i * 7 % 10},{cpu},{ROWS[i][0] + cpu},{ROWS[i][1]}\n"
+        for i in range(5, -1, -1)
+        for cpu in (0, 1)
+    )
+    samples = read(f"when,cpu,cycles,instructions\n{rows}")
+    assert samples.table["place"].nunique() == 2
+    first = samples.table[(samples.table["place"] == "0") & (samples.table["event"] == "cycles")]
+    assert first.sort_values("interval")["count"].tolist() == [row[0] for row in ROWS]
+
+
+def test_two_rows_of_one_time_have_no_length_of_none(read):
+    rows = "".join(f"{t},{a},{b}\n" for t, (a, b) in zip((1, 2, 2, 3, 4, 5), ROWS, strict=True))
+    lengths = read(f"t_s,cycles,instructions\n{rows}").intervals()["seconds"]
+    assert lengths.isna().sum() == 1
+    assert (lengths.dropna() == 1).all()
+
+
+# ------------------------------------------------------------------ names and counts alone
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t", "  ", ", "])
+def test_a_name_and_a_count_on_each_line(read, between):
+    samples = read(
+        "".join(f"{e}{between}{n}\n" for e, n in (("cycles", 1000), ("instructions", 3000), ("LLC-misses", 7)))
+    )
+    assert (samples.time_event, counts(samples, "LLC-misses")) == ("cycles", [7])
+
+
+@pytest.mark.parametrize("line", ["cycles,105,119", "cycles,1.5", "cycles 5 runs", "cycles"])
+def test_other_lines_are_no_names_and_counts(read, line):
+    with pytest.raises(FormatError):
+        read(f"{line}\ninstructions,3000\n", format=None)
+
+
+# ------------------------------------------------------------------ columns of what was measured how often
+
+
+def test_a_count_that_is_the_same_for_cycles_and_instructions_is_none(read):
+    rows = "".join(
+        f"{app},{e},{n - 5},{n + 5},10\n" for app in "ab" for e, n in (("cycles", 1000), ("instructions", 3000))
+    )
+    with pytest.raises(FormatError, match="count is 10 in every row, of cycles and of instructions"):
+        read("app,event,min,max,count\n" + rows)
+    read("app,event,count\n" + rows.replace(",10\n", "\n").replace(",995,", ",").replace(",2995,", ","))
+
+
+@pytest.mark.parametrize("name", ["count", "value"])
+def test_a_count_without_an_event_is_how_often(read, name):
+    rows = "".join(f"k{i},{i * 3 % 4},{a},{b},{a % 7}\n" for i, (a, b) in enumerate(ROWS))
+    assert read(f"name,{name},cycles,instructions,misses\n{rows}").events == ["misses"]
+
+
+@pytest.mark.parametrize("name", ["Anteil", "Fehlerrate", "Trefferquote", "Prozent"])
+def test_shares_in_german_are_no_events(read, name):
+    rows = "".join(f"{i},{a},{b},{20 + i * 3 % 4},{a % 7}\n" for i, (a, b) in enumerate(ROWS))
+    assert read(f"t_s,cycles,instructions,{name},misses\n{rows}").events == ["misses"]
+
+
+# ------------------------------------------------------------------ indexes of rows that were taken out or sorted
+
+
+@pytest.mark.parametrize("index", [[0, 2, 5, 7, 11, 12], [3, 0, 2, 1, 4, 5]])
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_an_index_with_gaps_or_in_another_order_numbers_the_rows(read, index, name):
+    rows = "".join(f"{i},{a},{b},{a % 7}\n" for i, (a, b) in zip(index, ROWS, strict=True))
+    samples = read(f"{name},cycles,instructions,misses\n{rows}")
+    assert samples.events == ["misses"]
+    assert noted(samples, "a column without a name numbers the rows")
+
+
+def test_two_indexes_are_left_out(read):
+    rows = "".join(f"{i},{i},{a},{b}\n" for i, (a, b) in enumerate(ROWS))
+    assert read(f",Unnamed: 0,cycles,instructions\n{rows}").n_intervals == 6
+
+
+def test_further_columns_without_a_name_are_refused(read):
+    rows = "".join(f"{a},{b},{a * 3 % 17}\n" for a, b in ROWS)
+    with pytest.raises(FormatError, match="column 3 has no name"):
+        read(f"cycles,instructions,\n{rows}")
+
+
+def test_a_series_of_pandas_is_one_interval(read):
+    samples = read(",0\ncycles,1000\ninstructions,3000\nLLC-misses,7\n")
+    assert counts(samples, "LLC-misses") == [7]
+    assert samples.accounting["problems"].sum() == 0
+
+
+def test_a_table_of_rich_is_read(read):
+    text = "┏━━━━━┳━━━━━━━━┳━━━━━━━━━━━━━━┓\n┃ app ┃ cycles ┃ instructions ┃\n┡━━━━━╇━━━━━━━━╇━━━━━━━━━━━━━━┩\n"
+    text += "│ a   │   1000 │         2000 │\n│ b   │   1100 │         2100 │\n└─────┴────────┴──────────────┘\n"
+    assert counts(read(text), "cycles") == [1000, 1100]
