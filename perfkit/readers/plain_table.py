@@ -127,7 +127,7 @@ _SCALED_NAME = re.compile(
 _IPC = re.compile(r"^(?:ipc|insn[ _]per[ _]cycle|instructions?[ _]per[ _]cycle)(?::\w+)?$", re.IGNORECASE)
 _CPI = re.compile(r"^(?:cpi|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$", re.IGNORECASE)
 _PROBE_ROWS = 8
-_SOME = 20
+_SOME, _MOST_EVENTS = 20, 20_000
 # Where the times of the rows are kept beside the columns of the table.
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
 _SURE = 9  # steps that must all go up before it is no accident
@@ -562,7 +562,7 @@ def _note_ratios(events: pd.Series, report: Report) -> None:
 
 def _column_of_events(grid: Grid) -> int | None:
     """Return the column whose cells name events, time and work among them, each once; None where there is none."""
-    for i, column in enumerate(grid.columns):
+    for i, column in enumerate(grid.columns if grid.n_rows <= _MOST_EVENTS else ()):
         # A heading that is an event itself is the first row of perf's output that lost the signs of it, and no heading.
         if is_number(column) or normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS):
             continue

@@ -42,6 +42,7 @@ _WHOLE = re.compile(
     r"all(?:[ _-](?:cpus|cores|threads))?)[ _-]?0?\W*",
     re.IGNORECASE,
 )
+_LONG = 500
 _FEWEST, _MOST, _MOST_OF_LEVELS, _MOST_WORDS = 3, 10_000, 1_000_000, 1000
 _NEAR, _EXACT, _NEARLY = 1e-9, 1e-12, 0.01  # means, sums of whole numbers, what was measured twice
 _LARGE = 1e4  # means of counts that are right to the last digit by no accident
@@ -80,10 +81,15 @@ def without_summaries(grid: Grid, report: Report) -> Grid:
 
 
 def _read_out(grid: Grid, report: Report) -> Grid:
-    """Return a table whose columns of text that hold nothing but numbers (``1.234.567``) are numbers."""
-    written = {i: as_text(c) for i, c in enumerate(grid.columns) if not is_number(c)}
+    """Return a table whose columns of text that hold nothing but numbers (``1.234.567``) are numbers.
+
+    Of long tables those of time and work tell, where both are counted.
+    """
+    axes = [i for i, name in enumerate(grid.names) if normalise(name) in (*TIME_EVENTS, *WORK_EVENTS)]
+    which = axes if len(axes) > 1 and grid.n_rows > _LONG else [*range(len(grid.names))]
+    written = {i: as_text(grid.columns[i]) for i in which if not is_number(grid.columns[i])}
     try:
-        values = numbers(grid, [*range(len(grid.names))], Report(report.file, collect=True))
+        values = numbers(grid, which, Report(report.file, collect=True))
     except FormatError:
         return grid  # is said when the columns are read
     plain = {i for i in written if i in values and not any(np.isnan(values[i]) != [c is None for c in written[i]])}
@@ -348,7 +354,9 @@ def _comes_again(words: list[str | None], parts: Sequence[int]) -> bool:
 
     A row for each word is an interval of each, or a run, of which `without_summaries` knows the sums.
     """
-    if any(_rank(re.sub(r"\d+", "0", word)) for word in {*filter(None, words)}):
+    if len(different := {*filter(None, words)}) > _MOST_WORDS:
+        return False  # no levels
+    if any(_rank(re.sub(r"\d+", "0", word)) for word in different):
         return True
     within = [words[a:b] for a, b in itertools.pairwise([0, *parts, len(words)])]
     return any(len(set(some)) < len(some) for some in within)
