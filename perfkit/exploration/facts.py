@@ -52,12 +52,14 @@ def facts(samples: Samples) -> dict[str, str]:
     length = f", {seconds[0]:.4g} s in all, {seconds[1]:.3g} s the median interval" if seconds else ""
     of_axes = {modes(e) for e in (samples.time_event, samples.work_event) if e != "seconds"}
     mode = {"u": " (user mode only)", "k": " (kernel mode only)"}.get("/".join(sorted(of_axes)), "")
+    places = [str(p) for p in samples.table["place"].unique() if p]
+    of_places = f" of {len(places)} places" if len(places) > 1 else ""
     out = {
         "files": ", ".join(files) or "no file",
         "data": samples.kind,
         "processor": processor_of(samples)[1],
         "runs": _names(list(samples.runs.index)),
-        "intervals": f"{samples.n_intervals:,}{length}",
+        "intervals": f"{samples.n_intervals:,}{of_places}{length}",
         "events": f"{len(events)}: {shown}" if events else "none besides time and work",
         "time and work": f"{samples.time_event} and {samples.work_event}{mode}",
     }
@@ -65,6 +67,8 @@ def facts(samples: Samples) -> dict[str, str]:
     if not shares and (ends := _throughputs(samples)) and ends[1] >= 1.2 * ends[0]:
         unit = per_unit(samples.work_event, samples.time_event)
         out["phases"] = f"{ends[0]:.3g} to {ends[1]:.3g} {unit} in 90 % of the intervals"
+    if of_places:
+        out["places"] = _names(places)
     commands = [c for c in dict.fromkeys(samples.runs["command"]) if c]
     return out | ({"command": _names(commands)} if commands else {})
 

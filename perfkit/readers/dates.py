@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from perfkit.readers.grid import Column, Grid, as_text, is_number
+from perfkit.readers.grid import Grid, as_text, is_number
 from perfkit.readers.report import Report
 
 _DATE = re.compile(
@@ -45,7 +45,9 @@ def date_columns(grid: Grid, which: list[int], report: Report) -> dict[int, np.n
     """
     found: dict[int, np.ndarray] = {}
     for i in which:
-        cells = _with_iso_dates(_cells(grid.columns[i]))
+        if is_number(grid.columns[i]):
+            continue
+        cells = _with_iso_dates(as_text(grid.columns[i]))
         known = [c for c in cells if c is not None]
         if sum(_DATE.fullmatch(c) is not None for c in known) * 2 <= len(known):
             of_day = None if _has_days(grid) else _times_of_day(cells, grid.names[i])
@@ -86,7 +88,8 @@ def _with_iso_dates(cells: list[str | None]) -> list[str | None]:
 
 def _has_days(grid: Grid) -> bool:
     """Whether a column holds days without a time, beside which a time of day alone is no clock."""
-    return any(_DAY_ALONE.fullmatch(next((c for c in _cells(column) if c), "")) for column in grid.columns)
+    firsts = (as_text(c.drop_null()[:1]) for c in grid.columns if not isinstance(c, np.ndarray) and not is_number(c))
+    return any(_DAY_ALONE.fullmatch(cell) for (cell,) in filter(None, firsts) if cell)
 
 
 def _times_of_day(cells: list[str | None], name: str) -> np.ndarray | None:
@@ -118,7 +121,3 @@ def _hour(text: str, half: str | None) -> int | None:
     if half is None:
         return hour if hour < 24 else None
     return hour % 12 + 12 * (half.lower() == "p") if 1 <= hour <= 12 else None
-
-
-def _cells(column: Column) -> list[str | None]:
-    return [] if is_number(column) else as_text(column)

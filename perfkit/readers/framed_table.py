@@ -15,7 +15,7 @@ from perfkit.readers.report import Dump, Report
 NAME = "framed-table"
 TITLE = "tables of counts between bars and rules (Markdown, reStructuredText, psql, MySQL)"
 
-_RULE = re.compile(r"^\s*[|+│├╞]?[\s:|+\-=─═┼╪│┤╡]*(?:--|==|─|══)[\s:|+\-=─═┼╪│┤╡]*$")
+_RULE = re.compile(r"^\s*[|+│├╞┡]?[\s:|+\-=─═━┼╪╇│┤╡┩]*(?:--|==|─|══|━)[\s:|+\-=─═━┼╪╇│┤╡┩]*$")
 _GAPPED = re.compile(r"^={2,}(?:[ ]+={2,})+\s*$")
 # What polars and duckdb print under the names of columns.
 _TYPE = re.compile(
@@ -23,7 +23,7 @@ _TYPE = re.compile(
     r"|[iuf](?:8|16|32|64|128)|double|float|varchar|decimal.*",
     re.IGNORECASE,
 )
-_BAR = re.compile(r"(?<!\\)[|│┆]")
+_BAR = re.compile(r"(?<!\\)[|│┆┃]")
 _LOOKED_AT = 200
 
 
@@ -84,6 +84,6 @@ def _cells(line: str) -> list[str]:
     if not _BAR.search(line) or _RULE.match(line):
         return []
     inner = line.strip()
-    inner = inner[1:] if inner[0] in "|│┆" else inner
-    inner = inner[:-1] if inner[-1:] in ("|", "│") and not inner.endswith("\\|") else inner
+    inner = inner[1:] if inner[0] in "|│┆┃" else inner
+    inner = inner[:-1] if inner[-1:] in ("|", "│", "┃") and not inner.endswith("\\|") else inner
     return [re.sub(r"\s+", " ", c.replace("\\|", "|")).strip(" *`") for c in _BAR.split(inner)]

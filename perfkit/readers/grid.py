@@ -162,6 +162,9 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
             f"found {head[:80]!r}"
         )
     begin = len(head[: found.end].encode())
+    if _blanks_before_quotes(head[found.end :], found):
+        blanks = re.compile(rb"(?m)(^|" + re.escape(found.delimiter.encode()) + rb')[ \t]+(?=")')
+        data = data[:begin] + blanks.sub(rb"\1", data[begin:])
     report.describes(found.line)
     if found.line > 1:
         above = [i for i, x in enumerate(head[: found.end].split("\n")[: found.line - 1], 1) if x.strip()]
@@ -202,6 +205,19 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
             f"the header is repeated at {counted(len(parts), 'places')}: files put one after another, taken as runs"
         )
     return Grid(found.names, columns, parts, kept_lines=lines, delimiter=found.delimiter)
+
+
+def _blanks_before_quotes(body: str, header: Header) -> bool:
+    """Whether rows fit the header only where blanks before a quote are none of the cell (``a, "1,234"``)."""
+    rows = [x for x in body.split("\n")[:_LOOKED_AT] if x.strip()]
+    if not any(f'{header.delimiter} "' in x for x in rows):
+        return False
+    fits = [csv.reader(rows, delimiter=header.delimiter, skipinitialspace=skip) for skip in (False, True)]
+    try:
+        plain, skipped = (sum(len(cells) != len(header.names) for cells in each) for each in fits)
+    except csv.Error:
+        return False
+    return skipped == 0 < plain
 
 
 def _header_again(data: bytes, begin: int, header: Header, report: Report) -> bool:
@@ -392,7 +408,7 @@ def as_text(column: Column) -> list[str | None]:
     """Return a column as text cell by cell; None where there is nothing."""
     if isinstance(column, np.ndarray):
         return [None if np.isnan(v) else f"{v:.15g}" for v in column]
-    return [None if v is None else str(v).strip() for v in column.to_pylist()]
+    return [None if v is None else str(v).strip() or None for v in column.to_pylist()]
 
 
 def numbers(grid: Grid, which: list[int], report: Report, *, counted: bool = False) -> dict[int, np.ndarray]:

@@ -27,7 +27,7 @@ _NEVER_COUNTED = re.compile(
     r"(?:size|größe|groesse|taille|tamaño|n|m|threads?|stride|seed|ranks|nodes|cores|cpus|procs|processes|unroll|order|dim|width|height|depth)$|"
     r"^(?:pid|tid|tgid|ppid|pgid|rank|seed|uid|gid|nid|(?:thread|process|core|cpu|gpu|queue|run)id|(?:\w+[ _-]+)+id|"
     r"exit|rc|errno|retval|(?:exit|return|ret)[ _-]?(?:code|status|value)|"
-    r"checksum|crc(?:\d\d)?|score|percentile|quantile|hour|minute|weekday|month|year|"
+    r"checksum|crc(?:\d\d)?|score|phase|count|value|weight|prio(?:rity)?|nice|percentile|quantile|hour|minute|weekday|month|year|"
     r"row|(?:line|row|sample|record)(?:no| ?#)|line|rep|trial|repetition|iter|iteration|"
     r"(?:\w+[ _-])?(?:addr|address|ptr|pointer|(?:begin|start|end|stop)[ _-](?:cycles?|ticks?|tsc)))$",
     re.IGNORECASE,

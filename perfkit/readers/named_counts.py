@@ -17,14 +17,17 @@ TITLE = "a name and a count on each line (name: count, name = count)"
 
 # Whole numbers only: means and ratios have fractions, and are no counts.
 _LINE = re.compile(
-    r"^\s*\"?(?P<event>[A-Za-z][\w.:/\-]*?)\"?\s*[:=]\s*(?P<count>\d+(?:[,'\u2019\u202f\u00a0_]\d{2,3})*)\s*,?$"
+    r"^\s*\"?(?P<event>[A-Za-z][\w.:/\-]*?)\"?(?:\s*[:=]\s*(?P<count>\d+(?:[,'\u2019\u202f\u00a0_]\d{2,3})*)\s*,?|"
+    r"(?:\s*[,;\t]\s*|\s+)(?P<plain>\d+)\s*)$"
 )
 _LOOKED_AT = 200
+_OF_PANDAS = re.compile(r'(?:"")?,"?0"?$')  # the header of a series
 
 
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format: nothing but such lines, time and work among them."""
     lines = [x for x in head.lstrip("\ufeff").splitlines()[:_LOOKED_AT] if x.strip() and not x.startswith("#")]
+    lines = lines[bool(lines and _OF_PANDAS.match(lines[0])) :]
     found = [_LINE.match(x) for x in lines]
     known = {normalise(m["event"]) for m in found if m}
     return all(found) and bool(known & set(TIME_EVENTS)) and bool(known & set(WORK_EVENTS))
@@ -37,12 +40,14 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         match = _LINE.match(line.lstrip("\ufeff"))
         if match is not None:
             events.append(match["event"])
-            tokens.append(Token(match["count"].replace("_", ""), number, whole=True))
+            tokens.append(Token((match["count"] or match["plain"]).replace("_", ""), number, whole=True))
+        elif not events and _OF_PANDAS.match(line):
+            report.describes(number)
         elif line.startswith("#"):
             comments.append(number)
             said.append(line)
         elif line.strip():
-            report.problem(number, line, "expected a name, a colon or an equals sign, and a whole number")
+            report.problem(number, line, "expected a name, a colon, an equals sign or a comma, and a whole number")
     if comments:
         report.left_out(comments, "of comments, not read")
     if told := caution_of_scale(said):

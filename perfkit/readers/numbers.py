@@ -21,8 +21,8 @@ NUMBER_PATTERN = re.compile(NUMBER)
 SCALES = {
     "": 1.0,
     **dict.fromkeys(("k", "K", "Tsd", "Tsd.", "thousand"), 1e3),
-    **dict.fromkeys(("M", "Mio", "Mio.", "mln", "million"), 1e6),
-    **dict.fromkeys(("G", "Mrd", "Mrd.", "billion"), 1e9),  # "Billion" with a capital is German, and 1e12
+    **dict.fromkeys(("M", "Mil", "Mio", "Mio.", "mln", "million"), 1e6),
+    **dict.fromkeys(("G", "Bil", "Mrd", "Mrd.", "billion"), 1e9),  # "Billion" with a capital is German, and 1e12
     "T": 1e12,
 }
 _SCALE = "|".join(sorted(map(re.escape, filter(None, SCALES)), key=len, reverse=True))

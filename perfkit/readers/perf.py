@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import FormatError, counted
+from perfkit.errors import FormatError, counted, listed
 from perfkit.readers.numbers import SIGNS, Token, settle
 from perfkit.readers.report import Dump, Report
+from perfkit.readers.summary_rows import places_above
 
 NOT_COUNTED, NOT_SUPPORTED = "<not counted>", "<not supported>"
 # Event names that hold their unit, as perf printed them before version 4.20.
@@ -100,6 +101,7 @@ def samples_of_rows(found: PerfRows, report: Report, run: str) -> Dump:
     rows["at"] = rows["at"].fillna(rows["seconds"])
     _note_long_start(rows, report)
     rows = settle_duplicates(rows, report)
+    rows = _without_groups_above(rows, report)
     _note_ragged(rows, report)
     return Dump(
         rows[["run", "place", "interval", "at", "seconds", "event", "count", "running"]].reset_index(drop=True),
@@ -308,6 +310,28 @@ def settle_duplicates(rows: pd.DataFrame, report: Report) -> pd.DataFrame:
     if "line" in rows:
         report.left_out(rows["line"].to_numpy()[drop].tolist(), "with another count of the same event, left out")
     return rows.assign(event=event)[~drop]
+
+
+def _without_groups_above(rows: pd.DataFrame, report: Report) -> pd.DataFrame:
+    """Leave out control groups (``/``, ``A`` beside ``A/B``) that hold exactly what others do; tell those that may."""
+    names = [str(p) for p in rows["place"].cat.categories if p]
+    stems = {p: p[:-1] if p == "/" or p.endswith(" /") else f"{p}/" for p in names}
+    above = [p for p, stem in stems.items() if any(q != p and q.startswith(stem) for q in names)]
+    if not above:
+        return rows
+    sums = set(above) & {*places_above(rows[["place", "event", "count"]])}
+    drop = rows["place"].isin(sums).to_numpy()
+    if sums:
+        report.left_out(
+            rows["line"].to_numpy()[drop].tolist(),
+            f"of control groups that sum up others, left out ({', '.join(sorted(sums))})",
+        )
+    if rest := [p for p in above if p not in sums]:
+        report.note(
+            f"caution: control group {listed(rest, 4)} holds what those below it did, which is counted again there; "
+            "measure groups of which none holds another"
+        )
+    return rows[~drop]
 
 
 def _any_twice(rows: pd.DataFrame, key: list[str]) -> bool:

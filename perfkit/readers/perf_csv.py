@@ -35,8 +35,10 @@ _FIELDS = re.compile(
     r"(?P<event>[^\s#\x22\d].{0,150}?)(?P=sep)(?:\d+[.,]\d+%(?P=sep))?\d+(?P=sep)\d{1,3}[.,]\d\d(?=(?P=sep)|$)"
 )
 _MOST_BEHIND = 4  # fields behind an event: time counted, its share, a derived metric and its name
+_NEAR_SUM = 0.2  # shared counters are scaled up in each interval, and over all of them
 _LETTER = re.compile(r"[^\W\d_]")
 _AT = re.compile(r"\d+\.\d{9}$")
+_BEGINS_TIMED = re.compile(r"\s*\"?\d+\.\d{9}\D")
 _COMMA_AT = re.compile(r"\d+,\d+$")
 _CPU = re.compile(r"CPU\d+$")
 _PART = re.compile(r"(?:S\d+(?:-[A-Z]+\d+)*|N\d+)$")
@@ -59,6 +61,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     found = PerfRows()
     state = _State(report)
     whole = content.ends_with_newline
+    state.last_timed = max((n for n, x in enumerate(lines, 1) if _BEGINS_TIMED.match(x)), default=0)
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
             continue
@@ -69,6 +72,9 @@ def read(content: Opened, report: Report, run: str) -> Dump:
                 report.describes(number)
             else:
                 report.left_out(number, "of comments, not read")
+            continue
+        if not found.rows and re.search(r"\bevent\b", line, re.IGNORECASE) and not re.search(r"\d", line):
+            report.describes(number)  # a header that somebody put above
             continue
         wrong = _take(_fields_of(line, separator), number, separator, found, state)
         if wrong:
@@ -83,6 +89,8 @@ def _fields_of(line: str, separator: str) -> list[str]:
     """Split a line, but not within ``<not counted>`` where the separator is a space."""
     if len(separator) == 3 and separator[0] == separator[-1] == '"':  # every field in quotes, as spreadsheets save them
         line = line.strip().removeprefix('"').removesuffix('"')
+    elif line.startswith('"') and line.rstrip().endswith('"'):  # a line in one cell
+        line = line.strip()[1:-1]
     if " " not in separator:
         return line.lstrip(" ").split(separator)
     whole = line.lstrip(" ").replace("<not ", "<not\0")
@@ -95,6 +103,7 @@ class _State:
     def __init__(self, report: Report) -> None:
         self.fresh = True
         self.timed: bool | None = None
+        self.last_timed = 0  # the last line with an interval's end
         self.report = report
 
 
@@ -125,7 +134,7 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
     elif _COMMA_AT.match(fields[0]) and len(fields) > 1 and _begins_counts(fields[1]):
         return COMMA_IN_TIME
     timed = at == at
-    if state.timed and not timed:
+    if state.timed and not timed and (number < state.last_timed or not _begins_counts(fields[0])):
         return "expected the interval's end in the first field, as in the other lines"
     place, fields = _place(fields, separator)
     if len(fields) > 3 and not fields[0] and not fields[2]:
@@ -157,6 +166,11 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
     if len(rest) > _MOST_BEHIND and _FIELDS.search(separator.join(rest[2:])) is not None:
         return TWO_IN_ONE
     running, sign = running_share(rest[1]), decimal_sign_of(rest[1])
+    if state.timed and not timed:
+        if not _is_total(found, place, event, value):
+            return "expected the interval's end in the first field, as in the other lines"
+        state.report.left_out(number, "of totals (--summary), not read again")
+        return ""
     if state.fresh:
         found.blocks.append(PerfOutput())
         state.fresh = False
@@ -165,6 +179,20 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
     block = len(found.blocks) - 1
     found.rows.append(PrintedCount(number, block, at, place, value, unit, event, running, variance))
     return ""
+
+
+def _is_total(found: PerfRows, place: str, event: str, value: str) -> bool:
+    """Whether a count without an interval is about the sum of those in intervals (``--no-csv-summary``).
+
+    The last interval has its own count, so that this is none of it that lost its time.
+    """
+    own = [r for r in found.rows if r.event == event and r.place == place]
+    if not own or own[-1].at != found.rows[-1].at:
+        return False
+    counts = [r.value for r in own]
+    if not all(v.isdecimal() for v in (value, *counts)):
+        return True  # in other units, or never counted
+    return abs(sum(map(int, counts)) - int(value)) <= _NEAR_SUM * int(value)
 
 
 def _place(fields: list[str], separator: str) -> tuple[str, list[str]]:

@@ -16,6 +16,7 @@ TITLE = "perf stat -j, JSON lines"
 _PLACES = ("cpu", "core", "cluster", "cache", "die", "socket", "node", "thread", "cgroup")
 # perf prints what C's %f prints: not-a-number in C's spelling, and a decimal comma under some locales.
 _BARE_NAN = re.compile(r":\s*-?(nan|inf)(?=\s*[,}])")
+_COMMA_AT_END = re.compile(r",\s*}$")  # of versions 6.7 to 6.12, where a metric has no unit
 _TORN = re.compile(r"(:\s*-?\d+),(\d+)(?=\s*[,}])")
 
 
@@ -74,7 +75,7 @@ def _parse(line: str) -> dict[str, Any] | None:
         entry = json.loads(_BARE_NAN.sub(": null", line))
     except (ValueError, RecursionError):
         try:
-            entry = json.loads(_TORN.sub(r"\1.\2", _BARE_NAN.sub(": null", line)))
+            entry = json.loads(_COMMA_AT_END.sub("}", _TORN.sub(r"\1.\2", _BARE_NAN.sub(": null", line))))
         except (ValueError, RecursionError):
             return None
     return entry if isinstance(entry, dict) else None

@@ -65,7 +65,7 @@ _TOPDOWN_HEADER = re.compile(r"^[ \t]*(?:retiring[ \t]+bad speculation|%[ \t]+tm
 _METRIC_HEADER = re.compile(r"^[^#\d]*\b(?:insn per cycle|of all \S+ \w+|of all branches)\b[^#\d]*$")  # --metric-only
 # The command, typed behind a prompt or told by a wrapper (ocperf.py).
 _COMMAND = re.compile(
-    r"^(?:\S.*[$#>%] )?(?:(?:sudo|time|taskset|numactl)\b.* )?(?:\S*/)?(?:oc)?perf(?:\.py)? stat\b(?! \.\.\.)"
+    r"^(?:(?:\S.*)?[$#>%] )?(?:(?:sudo|time|taskset|numactl)\b.* )?(?:\S*/)?(?:oc)?perf(?:\.py)? stat\b(?! \.\.\.)"
 )
 _ADVICE = re.compile(
     r"^[ \t]*(?:Some events weren't counted|echo [01] > /proc/sys/kernel/nmi_watchdog|perf stat \.\.\.|"

@@ -49,12 +49,15 @@ from perfkit.readers.scales import (
     is_spread_alone,
     is_statistic,
     is_word_of_another,
+    multiplied,
     scaled,
     scaled_beside,
     statistics_of,
 )
 from perfkit.readers.summary_rows import (
+    is_called_summary,
     named_sums,
+    refuse_trees,
     without_levels,
     without_levels_of_columns,
     without_named_summaries,
@@ -124,6 +127,7 @@ _SCALED_NAME = re.compile(
 _IPC = re.compile(r"^(?:ipc|insn[ _]per[ _]cycle|instructions?[ _]per[ _]cycle)(?::\w+)?$", re.IGNORECASE)
 _CPI = re.compile(r"^(?:cpi|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$", re.IGNORECASE)
 _PROBE_ROWS = 8
+_SOME, _MOST_EVENTS = 20, 20_000
 # Where the times of the rows are kept beside the columns of the table.
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
 _SURE = 9  # steps that must all go up before it is no accident
@@ -226,7 +230,9 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
 
 def _dump_of(grid: Grid, report: Report, run: str) -> Dump:
     grid = without_units_row(with_second_header(grid, report), report)
+    grid = _with_index(_without_empty_rows(grid, report), report)
     keys = _key_columns(grid.names)
+    refuse_trees(grid, report)
     grid = _filled_down(grid, keys, report)
     grid, keys = with_groups(grid, keys, report)
     if "event" in keys and "count" in keys:
@@ -244,6 +250,42 @@ def _dump_of(grid: Grid, report: Report, run: str) -> Dump:
     grid, keys = _of_joined_runs(without_summaries(grid, report), keys, report)
     grid, _ = in_time_order(grid, _series(grid, keys), report)
     return _wide(grid, keys, report, run)
+
+
+def _is_unnamed(name: str) -> bool:
+    """Whether a column has no name, or the one that pandas gives it then."""
+    return not name or name.lower().startswith("unnamed:")
+
+
+def _without_empty_rows(grid: Grid, report: Report) -> Grid:
+    """Return a table without its rows of delimiters alone, as spreadsheets save rows that were used once."""
+    empty = np.ones(grid.n_rows, dtype=bool)
+    for column in grid.columns:
+        empty &= np.isnan(column) if isinstance(column, np.ndarray) else column.is_null().to_numpy()
+        if not empty.any():
+            return grid
+    report.left_out(np.asarray(grid.lines)[empty].tolist(), "of empty cells, left out", "rows")
+    return grid.only(~empty)
+
+
+def _with_index(grid: Grid, report: Report) -> Grid:
+    """Return a table whose first column, without a name, names the runs if it holds words, as pandas writes an index.
+
+    Dates are no names, nor are events.
+    """
+    if (
+        not _is_unnamed(grid.names[0])
+        or "run" in _key_columns(grid.names)
+        or not grid.n_rows
+        or is_number(grid.columns[0])
+    ):
+        return grid
+    words = as_text(grid.columns[0])
+    named = all(w and not _is_figure(w) and w[0].isalpha() for w in words)
+    if not named or "event" in _key_columns(grid.names) or _column_of_events(grid) is not None:
+        return grid
+    report.note("a first column without a name holds words, taken as the names of runs")
+    return replace(grid, names=("run", *grid.names[1:]))
 
 
 def _of_levels(grid: Grid, keys: dict[str, int]) -> list[int]:
@@ -353,6 +395,7 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     values |= {i: v - np.fmin.reduce(v) for i, v in dates.items()}
     if keys["count"] not in values:
         raise FormatError(f"{report.file}: expected numbers in the column {grid.names[keys['count']]}; it holds text")
+    _refuse_repeats(grid, keys, values[keys["count"]], report)
     table = pd.DataFrame({k: values[i] for k, i in keys.items() if i in values})
     if textual := [grid.names[i] for i in clocks if i not in values and i not in dates]:
         report.note(f"columns named like clocks that hold no numbers, left out: {', '.join(textual)}")
@@ -383,7 +426,7 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         report.problem(grid.lines[row], "", "a count without the name of its event")
     ratio = table["event"].map({e: is_ratio(e) for e in table["event"].unique()}).to_numpy(dtype=bool)
     if unit is not None:
-        table["count"] *= _unit_factors(grid, unit, report)
+        table["count"] = multiplied(table["count"].to_numpy(), _unit_factors(grid, unit, report))
         ratio = ratio | _rates_by_unit(grid, unit)
     if ratio.any():
         _note_ratios(table["event"][ratio], report)
@@ -434,6 +477,17 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     return Dump(counts_of_totals(table, "at" in table or clock is not None, report))
 
 
+def _refuse_repeats(grid: Grid, keys: dict[str, int], counts: np.ndarray, report: Report) -> None:
+    """Refuse a long table in which what is called its counts is one number, of time and of work, too."""
+    known = {normalise(name) for name in _names(grid, keys["event"])}
+    axes = bool(known & set(TIME_EVENTS)) and bool(known & set(WORK_EVENTS))
+    if axes and grid.n_rows > _FEWEST_SHARES and (counts == counts[0]).all() and counts[0] != 0:
+        raise FormatError(
+            f"{report.file}: {grid.names[keys['count']]} is {counts[0]:g} in every row, of cycles and of instructions: "
+            "how often was measured, and no count. Call the column of the counts value, and this one n"
+        )
+
+
 def _tells_apart(grid: Grid, i: int, event: int) -> bool:
     """Whether a column of text has a word of its own for some rows of each event, and no other for any other event."""
     if is_number(grid.columns[i]):
@@ -461,6 +515,9 @@ def _refuse_statistics(grid: Grid, columns: list[int], report: Report) -> None:
 def _clocks_of_rows(grid: Grid, keys: dict[str, int], others: list[int]) -> list[int]:
     """Return the columns of a long table that may tell the time of its rows, the likeliest first."""
     named = [i for i in (*others, keys.get("time", -1)) if i >= 0 and is_name_of_clock(grid.names[i])]
+    if not named:  # what holds dates that change is one by any name
+        dates = date_columns(grid.take(np.arange(min(grid.n_rows, _SOME))), others, Report("", collect=True))
+        named = [i for i in dates if len(set(as_text(grid.columns[i]))) > 1]
     named.sort(key=lambda i: (is_name_of_length(grid.names[i]), is_name_of_beginning(grid.names[i])))
     return [*named, *([keys["seconds"]] if "seconds" in keys and "interval" not in keys else [])]
 
@@ -505,7 +562,7 @@ def _note_ratios(events: pd.Series, report: Report) -> None:
 
 def _column_of_events(grid: Grid) -> int | None:
     """Return the column whose cells name events, time and work among them, each once; None where there is none."""
-    for i, column in enumerate(grid.columns):
+    for i, column in enumerate(grid.columns if grid.n_rows <= _MOST_EVENTS else ()):
         # A heading that is an event itself is the first row of perf's output that lost the signs of it, and no heading.
         if is_number(column) or normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS):
             continue
@@ -552,7 +609,9 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
         called = (grid.names[counting["running"]], grid.names[counting.get("enabled", 0)])
         share = shares_counted(shares["running"], shares.get("enabled"), report, called)
     parts = [
-        pd.DataFrame({"run": grid.names[i] or f"column {i + 1}", "event": names, "count": values[i] * factors})
+        pd.DataFrame(
+            {"run": grid.names[i] or f"column {i + 1}", "event": names, "count": multiplied(values[i], factors)}
+        )
         for i in runs
     ]
     table = pd.concat(parts, ignore_index=True)
@@ -601,7 +660,7 @@ def _holds_numbers(grid: Grid, i: int) -> bool:
 def _statistics(grid: Grid, columns: list[int], report: Report) -> list[int]:
     """Return the columns that sum up or compare runs; where there are no others, one of them is kept as the counts."""
     statistics = statistics_of(grid.names[i] for i in columns)
-    found = [i for i in columns if grid.names[i] in statistics]
+    found = [i for i in columns if grid.names[i] in statistics or is_called_summary(grid.names[i])]
     others = [
         i for i in columns if i not in found and not is_spread_alone(grid.names[i]) and not is_ratio(grid.names[i])
     ]
@@ -658,14 +717,16 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     rest = [i for i in range(len(grid.names)) if i not in keys.values()]
     if "interval" in keys and not _may_number(grid, keys["interval"]):
         rest.append(keys.pop("interval"))
-    unnamed = [i for i in rest if not grid.names[i] or grid.names[i].lower().startswith("unnamed:")]
+    unnamed = [i for i in rest if _is_unnamed(grid.names[i])]
     empty = [i for i in unnamed if not any(as_text(grid.columns[i]))]  # each row ends with a delimiter
+    _refuse_side_by_side(grid, report)
     rest = [i for i in rest if i not in empty]
     unnamed = [i for i in unnamed if i not in empty]
-    if len(unnamed) == 1 and _is_numbering(grid, unnamed[0]):
+    if numbering := [i for i in unnamed if _is_index(grid, i)]:
         report.note("a column without a name numbers the rows; left out")
-        rest.remove(unnamed[0])
-    elif unnamed:
+        rest = [i for i in rest if i not in numbering]
+        unnamed = [i for i in unnamed if i not in numbering]
+    if unnamed and date_columns(grid, unnamed[:1], Report(report.file, collect=True)).keys() != {*unnamed}:
         raise FormatError(f"{report.file}: column {unnamed[0] + 1} has no name; every event needs one")
     dates = date_columns(grid, [*rest, *(keys[k] for k in ("at", "seconds") if k in keys)], report)
     keys = {k: i for k, i in keys.items() if i not in dates}
@@ -703,7 +764,7 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     else:
         for i in lone_totals(names, values, rows, "at" in keys, report):
             del values[i], names[i]
-        if any(is_name_of_clock(n) for n in grid.names):
+        if "at" in keys or any(is_name_of_clock(n) for n in grid.names):
             note_few_that_rise(names, values, rows, report)
     missing = {names[i]: int(np.isnan(values[i]).sum()) for i in names}
     if any(missing.values()):
@@ -713,6 +774,26 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
             f"{report.file}: a table without a column of counts: {'; '.join(report.notes) or 'only text'}"
         )
     return Dump(_lengthen(grid, keys, of_keys, names, values, run, report))
+
+
+def _refuse_side_by_side(grid: Grid, report: Report) -> None:
+    """Refuse two tables side by side: time and work under one name each, twice, as of two sheets or machines.
+
+    pandas gives the second of two equal names a number (``cycles.1``).
+    """
+    plain = [re.sub(r"\.1$", "", n) for n in grid.names]
+    twice = {n for n in plain if n and plain.count(n) > 1 and n in grid.names}
+    roles = [next((n for n in twice if normalise(n) in of), "") for of in (TIME_EVENTS[:-1], WORK_EVENTS)]
+    if not all(roles) or any(n in report.asked.axes for n in twice):
+        return
+    if any(c and not c[0].isdecimal() for i, n in enumerate(plain) if n in roles for c in as_text(grid.columns[i])):
+        return  # a second row of headers
+    pairs = [[as_text(grid.columns[i]) for i, n in enumerate(plain) if n == role][:2] for role in roles]
+    if all(a != b for a, b in pairs):
+        raise FormatError(
+            f"{report.file}: {roles[0]} and {roles[1]} are there twice, with other counts: two tables side by side. "
+            "Write one below the other with a column run, or a file each"
+        )
 
 
 def _plain_names(grid: Grid, report: Report) -> Grid:
@@ -752,7 +833,9 @@ def _scaled(grid: Grid, values: dict[int, np.ndarray], report: Report) -> tuple[
     told = ", ".join(f"{grid.names[i]} as {name} times {factor:g}" for i, (name, factor) in found.items())
     report.note(f"columns that name a scale, multiplied out: {told}")
     names = tuple(found[i][0] if i in found else n for i, n in enumerate(grid.names))
-    return replace(grid, names=names, matrix=None), {i: v * found[i][1] if i in found else v for i, v in values.items()}
+    return replace(grid, names=names, matrix=None), {
+        i: multiplied(v, found[i][1]) if i in found else v for i, v in values.items()
+    }
 
 
 def _series(grid: Grid, keys: dict[str, int]) -> np.ndarray:
@@ -794,6 +877,13 @@ def _is_numbering(grid: Grid, i: int) -> bool:
         return False
     values = as_float(grid.columns[i])
     return bool(len(values) and values[0] in (0, 1) and (np.diff(values) == 1).all())
+
+
+def _is_index(grid: Grid, i: int) -> bool:
+    """Whether a column without a name numbers the rows, or did before some were taken out or all were sorted."""
+    values = as_float(grid.columns[i]) if is_number(grid.columns[i]) else np.array([np.nan])
+    whole = np.isfinite(values).all() and (values % 1 == 0).all()
+    return _is_numbering(grid, i) or bool(i == 0 and whole and len(np.unique(values)) == len(values))
 
 
 def _may_number(grid: Grid, i: int) -> bool:
@@ -844,8 +934,8 @@ def _lengthen(
         if "seconds" not in keys:
             ends = one.groupby(["run", "place"], sort=False)["at"]
             one["seconds"] = one["at"] - ends.shift().fillna(_beginnings(one, report))
-            # A row that ends where its clock begins has a length that nobody knows, and not none.
-            one.loc[(one["seconds"] == 0) & (ends.cumcount() == 0), "seconds"] = np.nan
+            # A row that ends where its clock begins, or with the row before it, has a length that nobody knows.
+            one.loc[one["seconds"] == 0, "seconds"] = np.nan
     number = of_keys.get(keys.get("interval", -1))
     one["interval"] = one.groupby(["run", "place"], sort=False).cumcount() if number is None else number
     columns: dict[str, object] = {}
@@ -940,15 +1030,16 @@ def _take_clocks(
     ends: np.ndarray | None = None
     # Of the times of a row's beginning and end, the end is its time.
     for i in sorted(dates, key=lambda i: is_name_of_beginning(grid.names[i])):
+        called = grid.names[i] or f"column {i + 1}"
         if ends is None:
             word, ends = "date" if np.fmax.reduce(dates[i]) > _LONG_AGO else "time of day", dates[i]
-            taken[grid.names[i]] = f"the {word} of each row's end"
+            taken[called] = f"the {word} of each row's end"
             times[_CLOCK_COLUMN["at"]] = ends - np.fmin.reduce(ends)
         elif is_name_of_beginning(grid.names[i]) and (lengths := between(dates[i], ends)) is not None:
-            taken[grid.names[i]] = "the date of each row's beginning"
+            taken[called] = "the date of each row's beginning"
             times.setdefault(_CLOCK_COLUMN["seconds"], lengths)
         else:
-            taken[grid.names[i]] = "a further date"
+            taken[called] = "a further date"
         report.dated = True
     axes = [column for i, column in values.items() if is_axis(grid.names[i])]
     totals = bool(axes) and all((np.diff(column[np.isfinite(column)]) >= 0).all() for column in axes)

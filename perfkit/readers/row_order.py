@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, is_number
 from perfkit.readers.report import Report
 from perfkit.readers.running_totals import Rows
-from perfkit.samples.clocks import is_name_of_clock, is_name_of_length
+from perfkit.samples.clocks import is_name_of_clock, is_name_of_length, since_1970
+from perfkit.samples.events import TIME_EVENTS, normalise
 
 # Whose counts a row holds, where the values come again and again.
 GROUPS = (
@@ -18,6 +20,9 @@ GROUPS = (
 )  # fmt: skip
 _STEPS = 9  # steps that are all even before it is no accident
 _RISES, _EVEN = 6, 0.75
+_BACK = 3  # times that dates go back, which runs put one after another hardly do so often
+_FEW_STEPS, _EXACT = 4, 1e-6  # of fewer rows, whose steps are the same
+_AS_LENGTHS = 0.7  # of the logarithm, by which a core's clock varies
 
 
 def begins_anew(values: np.ndarray, rows: Rows) -> np.ndarray | None:
@@ -57,18 +62,52 @@ def even(values: np.ndarray) -> bool:
     )
 
 
+def _shuffled(values: np.ndarray, cycles: np.ndarray | None) -> bool:
+    """Whether few stamps are in another order than their clock's: exactly even once in order, and no parts that are.
+
+    Nor are they lengths, which cycles go with.
+    """
+    steps = np.diff(np.sort(values))
+    if len(steps) < _FEW_STEPS or not steps.min() > 0 or np.ptp(steps) > _EXACT * steps.max():
+        return False
+    parts = np.split(values, np.flatnonzero(np.diff(values) < 0) + 1)
+    if all(len(p) > 1 and np.ptp(np.diff(p)) <= _EXACT * steps.max() for p in parts):
+        return False  # runs put one after another
+    if cycles is None or not ((cycles > 0) & (values > 0)).all():
+        return True
+    return bool(np.ptp(np.log(cycles / values)) > _AS_LENGTHS)
+
+
+def _mixed_up(values: np.ndarray) -> bool:
+    """Whether dates, each of which is there once, are from the last to the first, or go back again and again."""
+    back = int(np.count_nonzero(np.diff(values) < 0))
+    once = len(np.unique(values)) == len(values) > 2
+    return once and (back == len(values) - 1 or (back >= _BACK and back > len(values) / 4))
+
+
 def in_time_order(grid: Grid, series: np.ndarray, report: Report) -> tuple[Grid, np.ndarray]:
     """Return a table, and the series of its rows, in the order of its clock, where that is evenly spaced but not so."""
     if grid.parts:
         return grid, series
     rows = Rows.of(series)
-    for name, column in zip(grid.names, grid.columns, strict=True):
-        if not is_name_of_clock(name) or is_name_of_length(name) or not is_number(column):
+    aside = Report(report.file, collect=True)
+    dates = date_columns(grid, [i for i, c in enumerate(grid.columns) if not is_number(c)], aside)
+    cycles = next((i for i, n in enumerate(grid.names) if normalise(n) in TIME_EVENTS[:-1]), None)
+    counted = None if cycles is None or not is_number(grid.columns[cycles]) else as_float(grid.columns[cycles])
+    for i, (name, column) in enumerate(zip(grid.names, grid.columns, strict=True)):
+        stamps = is_name_of_clock(name) and not is_name_of_length(name) and is_number(column)
+        if not stamps and i not in dates:
             continue
-        values = as_float(column)
+        values = dates[i] if i in dates else as_float(column)
         if not np.isfinite(values).all() or rises(values, rows):
             continue
-        if all(even(values[of]) for of in pd.Series(values).groupby(series).indices.values()):
+        alike = pd.Series(values).groupby(series).indices.values()
+        dated = i in dates or since_1970(np.sort(values), 1.0)
+        if (
+            all(even(values[of]) for of in alike)
+            or (dated and all(_mixed_up(values[of]) for of in alike))
+            or (len(alike) == 1 and _shuffled(values, None if i in dates else counted))
+        ):
             order = np.argsort(values, kind="stable")
             report.note(f"rows are not in the order of column {name}; put in its order")
             return grid.take(order), series[order]

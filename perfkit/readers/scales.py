@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+import numpy as np
+
 from perfkit.samples.divided import is_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
@@ -82,7 +84,7 @@ _RATIOS = re.compile(
 _STATISTIC = re.compile(
     r"^(?:speed[ _-]?ups?|gains?|improvements?|changes?|deltas?|diff(?:erence)?s?|ratios?|factors?|relative|"
     r"min(?:imum)?|max(?:imum)?|means?|avg|averages?|medians?|(?:grand[ _-]?)?totals?|sums?|overall|range|"
-    r"iqr|mad|shares?|"
+    r"iqr|mad|shares?|differenz|abweichung|[äa]nderung|verh[äa]ltnis|diff[ée]rence|rapport|diferencia|"
     r"geo[ _-]?mean|gmean|p\d\d|q[123]|n|(?:n[ _-]?)?(?:runs|samples|reps|iters|iterations)|repeats?|repetitions?)$",
     re.IGNORECASE,
 )
@@ -104,6 +106,8 @@ _GAUGE = re.compile(
     r"temp[eé]ratur[ea]?|leistung|spannung|auslastung|puissance|tension|temperatura|potencia|temps|tempo|tijd|zaman|s[üu]re|час|"
     r"(?<=mem[ _.-])(?:used|free|available)|(?<=memory[ _.-])(?:used|free|available))"
     r"[ _.-]*[(\[]?(?:°?c|celsius|m?w|watts?|m?v|rpm|pct|percent|%|[kmgt]i?b(?:ytes)?(?:/s|ps|s|[ _]s)?)?[)\]]?$|"
+    r"^(?:(?:cpu|gpu|pkg|package|dram|socket|board|psu|system)[ _.-]?\d*[ _.-]?)+"
+    r"[(\[]?(?:m?w|load(?:[ _.-]?(?:pct|percent|%))?)[)\]]?$|"
     r"^(?:run[ _.-]?)?queue[ _.-]?(?:len(?:gth)?|depth|size)$|^in[ _.-]?flight$",
     re.IGNORECASE,
 )
@@ -143,6 +147,13 @@ def factor_of(unit: str) -> float:
     if _POWER.fullmatch(unit):
         return 10.0 ** int(unit.partition("10")[2].lstrip("^").translate(_RAISED))
     return _FACTORS.get(unit, _FACTORS.get(unit.lower(), 1.0) if len(unit) > 1 else 1.0)
+
+
+def multiplied(values: np.ndarray, factor: "float | np.ndarray") -> np.ndarray:
+    """Multiply counts by a scale: what was whole before it was divided is whole again (1050.264 M)."""
+    product = values * factor
+    whole = np.round(product)
+    return np.where(np.isclose(product, whole, rtol=1e-14, atol=0.0), whole, product)
 
 
 def caution_of_scale(texts: Iterable[str]) -> str:

@@ -3,10 +3,12 @@
 import itertools
 import re
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
+from perfkit.errors import FormatError
 from perfkit.readers.grid import Grid, as_float, as_text, is_number, numbers
 from perfkit.readers.report import Report
 from perfkit.readers.scales import is_ratio
@@ -20,16 +22,17 @@ _CERTAIN = re.compile(
     r"\d\d(?:\.\d+)?(?:th|st|nd|rd)?[ _-]?(?:percentile|pctl?|%(?:ile)?)|percentile[ _-]?\d\d|"
     r"std(?:[ _.-]?dev(?:iation)?)?|stdev|std[ _.-]?err(?:or)?|"
     # As spreadsheets in German, French, Italian, Spanish, Portuguese, Polish, Russian, Chinese and Japanese say.
-    r"gesamt(?:summe)?|insgesamt|mittel(?:wert)?|mw|stabw|standardabweichung|[ée]cart[ -]type|desviaci[oó]n|"
+    r"gesamt(?:summe)?|insgesamt|mittel(?:wert)?|mw|std?abw|standardabweichung|[ée]cart[ -]type|desviaci[oó]n|"
     r"durchschnitt|somme|moyenne|total[ei]|totale[ _-]generale|m[eé]dia|promedio|soma|razem|[sś]rednia|"
     r"итого|всего|среднее|合计|总计|平均值?|合計)\W*|\s*[Øø⌀µμσ]\s*",
     re.IGNORECASE,
 )
 _BESIDE = re.compile(
     r"\s*\*\s*|\W*(?:sum|summe|somma|suma|alle|tous|all(?:[ _-](?:cpus|cores|threads))?|"
-    r"min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*",
+    r"min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n|\d\d?(?:\.\d+)?%|q[1-4]|iqr|sem|mad|range)\W*",
     re.IGNORECASE,
 )
+_SPREAD = re.compile(r"std(?:[ _.-]?dev(?:iation)?)?|stdev|var(?:iance)?|sem|min(?:imum)?|\d\d?%", re.IGNORECASE)
 # Levels by name, their numbers written as 0 (-0 is the number -1, which some tools give to the sum of all).
 _PACKAGE = re.compile(
     r"\W*(?:skt|sockets?|s|packages?|pkg|nodes?|numa(?:[ _-]?nodes?)?|n|dies?|d)[ _-]?0\W*", re.IGNORECASE
@@ -39,9 +42,15 @@ _WHOLE = re.compile(
     r"all(?:[ _-](?:cpus|cores|threads))?)[ _-]?0?\W*",
     re.IGNORECASE,
 )
+_LONG = 500
 _FEWEST, _MOST, _MOST_OF_LEVELS, _MOST_WORDS = 3, 10_000, 1_000_000, 1000
 _NEAR, _EXACT, _NEARLY = 1e-9, 1e-12, 0.01  # means, sums of whole numbers, what was measured twice
 _LARGE = 1e4  # means of counts that are right to the last digit by no accident
+
+
+def is_called_summary(word: str) -> bool:
+    """Whether a row or a column is a total or a mean by its name, in one of many languages."""
+    return _CERTAIN.fullmatch(word) is not None
 
 
 def without_summaries(grid: Grid, report: Report) -> Grid:
@@ -51,21 +60,110 @@ def without_summaries(grid: Grid, report: Report) -> Grid:
     """
     if not 2 <= grid.n_rows <= _MOST:
         return grid
-    texts = (as_text(c) for c in grid.columns if not is_number(c))
-    labels = next((t for t in texts if any(c is not None for c in t)), [None] * grid.n_rows)
+    texts = [t for c in grid.columns if not is_number(c) and any(t := as_text(c))]
+    labels = next(iter(texts), [None] * grid.n_rows)
+    read_out = _read_out(grid, report)
     called = [i for i, label in enumerate(labels) if label is not None and _CERTAIN.fullmatch(label)]
+    _refuse_statistics(labels, report)
     if called:  # functions may be called max, but hardly where another row is a mean
         called += [i for i, label in enumerate(labels) if label is not None and _BESIDE.fullmatch(label)]
     drop = set(called if len(called) < grid.n_rows else [])
     named = [i for i, label in enumerate(labels) if label is not None and _BESIDE.fullmatch(label) and i not in drop]
-    drop |= {i for i in named if _is_sum_of_others(grid, i, sorted(set(range(grid.n_rows)) - drop))}
-    drop |= _sums(grid, sorted(set(range(grid.n_rows)) - drop))
-    if not drop and _third_is_sum(grid):
+    drop |= {i for i in named if _is_sum_of_others(read_out, i, sorted(set(range(grid.n_rows)) - drop))}
+    drop |= _sums_of_groups(read_out, texts)
+    drop |= _sums(read_out, sorted(set(range(grid.n_rows)) - drop))
+    if not drop and _third_is_sum(read_out):
         report.note(
             f"caution: line {grid.lines[2]} holds the exact sum of the two before it in every column, and is read as "
             "an interval; if it is a total, call it Total or take it out"
         )
     return _left_out(grid, drop, labels, report)
+
+
+def _read_out(grid: Grid, report: Report) -> Grid:
+    """Return a table whose columns of text that hold nothing but numbers (``1.234.567``) are numbers.
+
+    Of long tables those of time and work tell, where both are counted.
+    """
+    axes = [i for i, name in enumerate(grid.names) if normalise(name) in (*TIME_EVENTS, *WORK_EVENTS)]
+    which = axes if len(axes) > 1 and grid.n_rows > _LONG else [*range(len(grid.names))]
+    written = {i: as_text(grid.columns[i]) for i in which if not is_number(grid.columns[i])}
+    try:
+        values = numbers(grid, which, Report(report.file, collect=True))
+    except FormatError:
+        return grid  # is said when the columns are read
+    plain = {i for i in written if i in values and not any(np.isnan(values[i]) != [c is None for c in written[i]])}
+    return replace(grid, columns=tuple(values[i] if i in plain else c for i, c in enumerate(grid.columns)), matrix=None)
+
+
+def _refuse_statistics(labels: Sequence[str | None], report: Report) -> None:
+    """Refuse a table whose every row is a statistic by its name, as pandas' ``describe()`` writes them."""
+    words = [label.strip() for label in labels if label]
+    spread = any(_SPREAD.fullmatch(w) for w in words) and any(_CERTAIN.fullmatch(w) for w in words)
+    if len(words) == len(labels) and spread and all(_CERTAIN.fullmatch(w) or _BESIDE.fullmatch(w) for w in words):
+        raise FormatError(
+            f"{report.file}: its rows are statistics ({', '.join(words[:4])}{', ...' if len(words) > 4 else ''}) of "
+            "counts, and no counts of intervals or runs. Give the table that they were made of"
+        )
+
+
+def refuse_trees(grid: Grid, report: Report) -> None:
+    """Refuse a table whose rows are set in below those that hold their counts, too: a call tree, inclusive.
+
+    Each row of time or work holds at least what those right below it do together; exclusive counts hardly do.
+    """
+    axes = [i for i, n in enumerate(grid.names) if normalise(n) in (*TIME_EVENTS[:-1], *WORK_EVENTS)]
+    if not axes or not 2 <= grid.n_rows <= _MOST:
+        return
+    for name, column in zip(grid.names, grid.columns, strict=True):
+        if isinstance(column, np.ndarray) or is_number(column):
+            continue
+        cells = [str(c or "") for c in column.to_pylist()]
+        depth = [len(c) - len(c.lstrip()) for c in cells]
+        if not any(depth) or depth[0] or not all(c.strip() for c in cells):
+            continue
+        parents: list[int] = []
+        below: dict[int, list[int]] = {}
+        for row, d in enumerate(depth):
+            parents = [p for p in parents if depth[p] < d]
+            if parents:
+                below.setdefault(parents[-1], []).append(row)
+            parents.append(row)
+        values = numbers(grid, axes, Report(report.file, collect=True)).values()
+        held = [v[p] + _NEAR * v[p] >= v[rows].sum() for v in values for p, rows in below.items()]
+        if held and all(held):
+            raise FormatError(
+                f"{report.file}: the rows are a tree by the blanks before the words of column {name}, and what a row "
+                "holds is held by the one above it, too: all is counted several times. Export exclusive (self) counts, "
+                "or keep the rows of which none is part of another, without blanks"
+            )
+
+
+def _sums_of_groups(grid: Grid, texts: list[list[str | None]]) -> set[int]:
+    """Return the rows without a word, in a column of words, that are the sums of the rows above them (subtotals).
+
+    Each sums up the rows since the one before it, or all that are no sums.
+    """
+    columns = [as_float(c) for n, c in zip(grid.names, grid.columns, strict=True) if is_number(c) and not _orders(n)]
+    columns = [v for v in columns if np.isfinite(v).all() and v.any()]
+    if len(columns) < 2 or grid.parts or sum(bool(v.max() > _LARGE / 10) for v in columns) < 2:
+        return set()
+    for words in texts:
+        without = [i for i, word in enumerate(words) if not word]
+        ends = [0, *(i + 1 for i in without)]
+        if not without or not all(
+            any(_are_sum(columns, i, of) for of in (range(start, i), [r for r in range(i) if words[r]]))
+            for start, i in zip(ends, without, strict=False)
+        ):
+            continue
+        if any(i - start > 1 for start, i in zip(ends, without, strict=False)):
+            return set(without)
+    return set()
+
+
+def _are_sum(columns: list[np.ndarray], row: int, of: Sequence[int]) -> bool:
+    """Whether a row is the sum of some others in every column."""
+    return len(of) > 0 and all(abs(v[[*of]].sum() - v[row]) <= _NEAR * v[row] for v in columns)
 
 
 def without_called_summaries(grid: Grid, columns: list[int], report: Report) -> Grid:
@@ -256,7 +354,9 @@ def _comes_again(words: list[str | None], parts: Sequence[int]) -> bool:
 
     A row for each word is an interval of each, or a run, of which `without_summaries` knows the sums.
     """
-    if any(_rank(re.sub(r"\d+", "0", word)) for word in {*filter(None, words)}):
+    if len(different := {*filter(None, words)}) > _MOST_WORDS:
+        return False  # no levels
+    if any(_rank(re.sub(r"\d+", "0", word)) for word in different):
         return True
     within = [words[a:b] for a, b in itertools.pairwise([0, *parts, len(words)])]
     return any(len(set(some)) < len(some) for some in within)

@@ -32,6 +32,7 @@ _AS_DIGITS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _WITH_UNIT = r"temps|tempo|tijd|tid|zaman|s[üu]re|час"  # temperatures, a rate, a thread or an hour otherwise
 _NAME = re.compile(
     rf"^(?:(?:(?P<word>{_WORDS})|(?:{_WITH_UNIT})(?=.*\W)|wall(?=[\W_]))"
+    rf"(?:[ _.](?:(?P<calls>incl?(?:usive)?)|excl?(?:usive)?))?"
     rf"(?:[ _.,\-]*[\[(（]?(?:{_TEN})?(?P<unit>{_UNIT})[\])）]?)?(?:[ _.-]total)?|"
     rf"(?P<only>{_UNIT}))$",
     re.IGNORECASE,
@@ -94,6 +95,8 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
     if bound and not rises:
         return Clock(False, np.nan)
     unit = _UNITS.get((match["unit"] or match["only"] or "").lower(), np.nan) * 10.0 ** int(match["power"] or 0)
+    if match["calls"]:
+        return Clock(rises, np.nan)  # of a region with what it called, whose counts may not be
     if np.isnan(unit) and len(known):
         unit = _since_1970(float(np.median(known)))
         if np.isnan(unit) and np.any(known % 1):

@@ -26,7 +26,7 @@ _UNIT_OF_WORK = (
 _MANY = r"(?:(?:10(?:\^|\*\*)?[36³⁶]|1?k(?:ilo)?|1?m|1[,.']?000(?:[,.']?000)?|thousand|million|tausend)[ _.-]?)?"
 _PER = re.compile(
     rf"(?:^|[ _.\-(\[])(?:[a-z]{{0,3}}pki|(?:per[ _.-]?|pro[ -]){_MANY}(?:{_UNIT_OF_WORK}))[)\]]?$|"
-    r"^[a-z]{0,2}pki[ _.\-]|"
+    r"^[a-z]{0,2}pki[ _.\-]|^(?:ipc|cpi|upc)[ _.\-]*[(\[]?(?:in[ _])?[x×*]?[ _]?(?:10+|1e\d|10\^\d)[)\]]?$|"
     r"[a-z]/(?:op|iter|iteration|call|item|elem|element|byte)[)\]]?$|^(?:b/f|f/b)$|[ _.-]intensity$|^ed2?p$|"
     # What is divided sounds like an event: a unit of counters (cpu/cycles, offcore/loads) is no dividend.
     rf"(?:miss(?:es)?|stalls?|hits?|uops?|branches|inst(?:ructions|s)?|loads|stores|accesses|fills|faults|walks|cycles)"
@@ -40,9 +40,11 @@ _SHARE = re.compile(
     # Counts are whole: what is written in thousandths is none.
     r"(?:[x×*·⋅]\s*|[(\[]\s*)(?:10(?:\^|\*\*)-|1e-|10⁻)[\d⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2}\s*[)\]]?|"
     r"[ (\[](?:‰|ppm|per[ _-]?mille)[)\]]?|[ _.\-(\[](?:ratio|rate|fraction|share|"
-    r"utili[sz]ation|frequency|freq|[kmg]?hz|gflops?|mflops?|mips|"
+    r"utili[sz]ation|efficiency|frequency|freq|[kmg]?hz|gflops?|mflops?|mips|"
     r"per[ _.-]?(?:s|sec|second|ms|us|cycle))[)\]]?|(?:/|[ _]p)(?:s|sec|second)[)\]]?|"
-    r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|gflops?|mflops?|mips|percent|ratio|rate|"
+    r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|efficiency|gflops?|mflops?|mips|pct|"
+    r"\w*anteil|\w*quote|\w*(?:fehler|treffer)rate|prozent|pourcentage|porcentaje|percentuale|procent|"
+    r"percent(?:age)?|%|ratio|rate|"
     r"speed[ _-]?ups?|slow[ _-]?downs?)$|"
     r"^(?:pct|percent(?:age)?)[ _.-]|"
     r"^(?:(?:avg|mean|max|min|read|write)[ _.-])?(?:[bfpqrt]ps|iops)$|"

@@ -19,7 +19,7 @@ import pandas as pd
 from perfkit.base.files import a_path, check_fields, existing, json_object, json_text, reading, replaced
 from perfkit.base.results import KINDS, Kind, Summarised, draw, drawn, joint_kind
 from perfkit.errors import DataError, FormatError, SettingError, closest, counted, expect, expect_number, listed
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, counter_unit, is_translated, normalise, per_unit
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, counter_unit, is_translated, modes, normalise, per_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -862,6 +862,7 @@ def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str, beside: s
     Where several kinds of core were counted, it is of the same kind as ``beside``.
     """
     names = [str(e) for e in table["event"].cat.categories]
+    partners = {modes(e) for e in ([beside] if beside else names) if beside or normalise(e) in WORK_EVENTS}
     here = table["event"].cat.codes.to_numpy()[~np.isnan(table["count"].to_numpy())]
     counted = dict(zip(names, np.bincount(here, minlength=len(names)), strict=True))
     plain = [e for e in names if not is_translated(e)]
@@ -870,13 +871,19 @@ def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str, beside: s
     for candidate in candidates:
         fitting = [e for e in names if normalise(e) == candidate]
         if fitting:
-            # Of several kinds of core the one that did most; of cycles and cycles:u the one counted most often.
+            # Of several kinds of core the one that did most; of cycles:k and cycles:u the one counted most often, of
+            # these one in the mode (user, kernel) of the other axis, and of these the one that did most.
             same = [e for e in fitting if counter_unit(e) == counter_unit(beside) and counted[e]]
+            if len(fitting) == 1:
+                return fitting[0]
+            sums = table["count"].groupby(table["event"], observed=True).sum()
             if not same and len({counter_unit(e) for e in fitting}) > 1:
-                sums = table["count"].groupby(table["event"], observed=True).sum()
                 most = counter_unit(max(fitting, key=lambda e: (sums.get(e, 0.0), counted[e])))
                 same = [e for e in fitting if counter_unit(e) == most]
-            return max(same or fitting, key=lambda e: counted[e])
+            return max(
+                same or fitting,
+                key=lambda e: (counted[e], modes(e) in partners, sums.get(e, 0.0)),
+            )
         if candidate == "seconds" and table["seconds"].notna().any():
             return "seconds"
     shown = ", ".join(names[:20]) + (" ..." if len(names) > 20 else "")

@@ -922,3 +922,13 @@ def test_how_the_throughput_changes_is_a_fact_and_no_warning():
     found = pk.explore(dataclasses.replace(steady, table=table))
     assert "phases" not in found.facts
     assert any(told.startswith("one phase: ") for told in found.quality)  # from which little can be learnt: a warning
+
+
+def test_intervals_of_several_places_are_told_as_such(tmp_path):
+    rows = "".join(f"{t},{cpu},{1000 + t},{2000 + cpu}\n" for t in (1, 2, 3) for cpu in (0, 1))
+    (tmp_path / "two.csv").write_text(f"t_s,cpu,cycles,instructions\n{rows}")
+    found = pk.explore(tmp_path / "two.csv").facts
+    assert found["intervals"].startswith("6 of 2 places, 6 s in all")
+    assert found["places"] == "0 and 1"
+    (tmp_path / "one.csv").write_text("t_s,cycles,instructions\n1,1000,2000\n2,1100,2100\n")
+    assert "places" not in pk.explore(tmp_path / "one.csv").facts
