@@ -122,6 +122,7 @@ def test_a_reader_or_solver_is_a_file_and_its_test(copy, kind):
 def test_a_notebook_holds_what_notebooks_must(tmp_path):
     new(tmp_path, "notebook", "70_my_page")
     shutil.copytree(ROOT / "tests" / "notebooks", tmp_path / "tests" / "notebooks")
+    shutil.copy(ROOT / "tests" / "warm.py", tmp_path / "tests")
     for folder in ("perfkit", "widgets", "data"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
