@@ -31,6 +31,7 @@ NOT_THERE = ("<not counted>", "<not supported>")
 _AXES = {*TIME_EVENTS, *WORK_EVENTS}
 _DELIMITERS = ",;\t|"
 _SEPARATOR = re.compile(r"^sep=.$")  # Excel's
+_MOST_ABOVE = 20  # lines about a table
 _BLOCK = 4 << 20
 _LOOKED_AT = 50  # cells of a column, to see what it holds
 # From this size on a text is read by the compiled reader first, which takes half a second to load.
@@ -115,6 +116,24 @@ def cells_of(line: str, delimiter: str = ",") -> list[str]:
 
 
 def find_header(head: str) -> Header | None:
+    """Return the header of a table: its first line, or below lines about it the first that names time and work.
+
+    What stands above (``Machine;Xeon``) has fewer fields, and none that names time or work.
+    """
+    first = found = _first_line(head)
+    for _ in range(_MOST_ABOVE):
+        if found is None or first is None or any(normalise(n) in _AXES for n in first.names):
+            break
+        named = {normalise(n) for n in found.names}
+        words = len(found.names) > len(first.names) and not any(n[:1].isdecimal() for n in found.names)
+        if words and named & set(TIME_EVENTS) and named & set(WORK_EVENTS):
+            return found
+        below = _first_line(head[found.end :])
+        found = below and replace(below, line=below.line + head[: found.end].count("\n"), end=below.end + found.end)
+    return first
+
+
+def _first_line(head: str) -> Header | None:
     """Return the first line that is neither empty nor a comment, taken apart at its most frequent delimiter.
 
     Where that line holds numbers only, and the comment right above as many names (``# cycles,instructions``, as NumPy

@@ -660,7 +660,8 @@ def _holds_numbers(grid: Grid, i: int) -> bool:
 def _statistics(grid: Grid, columns: list[int], report: Report) -> list[int]:
     """Return the columns that sum up or compare runs; where there are no others, one of them is kept as the counts."""
     statistics = statistics_of(grid.names[i] for i in columns)
-    found = [i for i in columns if grid.names[i] in statistics or is_called_summary(grid.names[i])]
+    summaries = {n for n in grid.names if is_called_summary(n) and not is_spread_alone(n)}
+    found = [i for i in columns if grid.names[i] in statistics | summaries]
     others = [
         i for i in columns if i not in found and not is_spread_alone(grid.names[i]) and not is_ratio(grid.names[i])
     ]

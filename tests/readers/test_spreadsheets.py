@@ -394,3 +394,21 @@ def test_a_table_of_rich_is_read(read):
     text = "┏━━━━━┳━━━━━━━━┳━━━━━━━━━━━━━━┓\n┃ app ┃ cycles ┃ instructions ┃\n┡━━━━━╇━━━━━━━━╇━━━━━━━━━━━━━━┩\n"
     text += "│ a   │   1000 │         2000 │\n│ b   │   1100 │         2100 │\n└─────┴────────┴──────────────┘\n"
     assert counts(read(text), "cycles") == [1000, 1100]
+
+
+# ------------------------------------------------------------------ lines about a table above it
+
+
+@pytest.mark.parametrize("above", ["Machine;Xeon Gold 6148\nDate;23.11.2026\n\n", "Run of Monday\n", "a;b\nc\n"])
+def test_lines_about_a_table_above_it_are_left_out(read, above):
+    samples = read(above + "run;cycles;instructions;LLC\na;1000;2000;7\nb;1100;2100;8\n")
+    assert counts(samples, "cycles") == [1000, 1100]
+    only = samples.accounting.iloc[0]
+    assert only["left_out"] == above.count("\n") - above.count("\n\n")
+    assert only["counts"] + only["describes"] + only["left_out"] + only["problems"] == only["total"]
+
+
+def test_two_tables_one_below_the_other_are_refused(read):
+    text = "machine A\ncycles,instructions,misses\n1000,2000,3\n\nmachine B\ncycles,instructions,loads\n1100,2100,4\n"
+    with pytest.raises(FormatError, match="a second header with other columns"):
+        read(text)
