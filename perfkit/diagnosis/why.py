@@ -78,7 +78,7 @@ from perfkit.trace.trace import Trace
 Say = Callable[[str], None]
 _RUNS, _AGAIN = 5, 1.5  # the recorded calls are timed so often more, as long as that takes fewer seconds
 _BESIDE = 0.1  # of the run: what other threads do for so much of it may hold this one up
-_CALLS_BESIDE = 1000  # of each thread that are recorded then, up to the limit
+_CALLS_BESIDE, _RAN_BESIDE = 1000, 300_000  # calls and instructions of each thread that are recorded then, at most
 _OF_A_THREAD = 1_000_000  # instructions recorded of each thread, where there are several
 _PATIENCE = 60.0  # seconds for a busy machine to start a recording
 _FAR_IN = 10  # times the limit may pass before the code is reached that the samples are in
@@ -781,7 +781,7 @@ class _Inquiry:
         if not others:
             return ""
         tracer = Tracer(
-            limit=min(self.limit, _OF_A_THREAD), repeat=_CALLS_BESIDE, callees=True, timeout=_PATIENCE,
+            limit=min(self.limit, _RAN_BESIDE), repeat=_CALLS_BESIDE, callees=True, early=True, timeout=_PATIENCE,
             library=self._place(hot), stdin=self.target.stdin,
         )  # fmt: skip
         told = f"{' and '.join(brief(each.name) for each in others)}, which other threads run"
