@@ -1,6 +1,6 @@
 """Opening a fleet: thousands of files, read in parallel into parts that are never all in memory.
 
-Parquet files that perfkit wrote are used where they are. Dumps are read once into a folder (``store``), one part a
+Parquet files that perfkit wrote are used where they are. Dumps are read once into a folder (``store``), one part per
 file, under ``machine=.../day=...``. What became of each file is kept in the store's ``files.jsonl``, line by line, so
 that a stop or a full disk loses nothing that was read, and files that have not changed are not read again.
 """

@@ -178,6 +178,8 @@ def test_nothing_is_broken(copy):
     [
         ("perfkit/readers/open.py", "from perfkit.cli import main", {"layers", "acyclic"}),
         ("perfkit/readers/open.py", "import matplotlib.pyplot", {"pictures"}),
+        ("perfkit/fitters/topdown.py", "import seaborn", {"pictures"}),
+        ("widgets/perfkit_widgets/tree_view.py", "import statistics", {"widgets"}),
         ("perfkit/trace/trace.py", "from perfkit.fitters.spire.model import Spire", {"layers"}),
         ("perfkit/fitters/spire/ranking.py", "from perfkit.plots.spire import plot_ranking", {"layers", "pictures"}),
         ("perfkit/fitters/topdown.py", "from perfkit.simulators.gus.gus import Gus", {"layers"}),
