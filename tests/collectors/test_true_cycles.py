@@ -24,9 +24,9 @@ HAS_FMA = "fma" in Path("/proc/cpuinfo").read_text().split()
 
 
 # Chains for known answers take their operand from a register: Golden Cove executes additions of constants, and many
-# cores execute moves, while renaming; no core does so with operations on two registers. (Tried on guests of Golden Cove,
-# Cascade Lake, Zen 4 and Zen 5, where these tests pass; of other cores that is what uops.info's tables say.) Memory
-# carries the chain from call to call, which would overlap otherwise.
+# cores execute moves, while renaming; no core does so with operations on two registers. (Tried on guests of Golden
+# Cove, Cascade Lake, Zen 4 and Zen 5; of other cores it is what uops.info's tables say.) Memory carries the chain from
+# call to call, which would overlap otherwise.
 CHAIN_OF = r"""static volatile unsigned long carried = 1;
 void f(long n) {{
     unsigned long x = carried, y = 3;
