@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 _PERSONALITY_NO_RANDOMIZE = 0x0040000
 _MAP_FIXED, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x10, 0x4000, 0x100000
 RWX = 7
+_ARENA, _PLACE = 1 << 20, 1 << 24  # bytes that Python takes from the system at once; of which the places are multiples
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 _SYS_READ, _SYS_WRITEV, _SYS_ARCH_PRCTL, _ARCH_GET_FS = 0, 20, 158, 0x1003
 _GREGS_OFFSET, _RIP = 40, 16  # of uc_mcontext.gregs in ucontext_t; where rip is in it
@@ -195,6 +196,8 @@ class Session:
             import perfkit.collectors.tracer.pinned_child as pinning
 
             self.pins = pinning.Pinned(self.libc)
+        else:
+            self._reserve()
         try:
             self.library = self.pins.load(path, mode) if self.pins else ctypes.CDLL(path, mode=mode)
         except OSError as error:
@@ -208,6 +211,21 @@ class Session:
             self.home = ElfFile(spec["library"])
             other = ctypes.CDLL(spec["library"])
             self.home_address = ctypes.c_uint64.from_address(other._handle).value
+
+    def _reserve(self) -> None:
+        """Have what is mapped next lie below a whole place: Python's arenas, of 1 MiB each, depend on lengths of paths.
+
+        The lowest twenty bits stay what they are: sets of caches are told by them.
+        """
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        probe = self.libc.mmap(None, _ARENA, 0, flags, -1, 0)  # larger ones are aligned to huge pages
+        if probe in (None, 2**64 - 1):
+            return
+        self.libc.munmap(probe, _ARENA)
+        end = probe + _ARENA
+        size = end % _PLACE & -_ARENA
+        if size:
+            self.libc.mmap(end - size, size, 0, flags | _MAP_FIXED_NOREPLACE, -1, 0)
 
     def entry(self) -> Any:
         """Return the function that the region begins with."""
