@@ -290,7 +290,7 @@ def _row(
         varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
     changes = _changes(
-        [timing[at] for at in said.among], max(_MUCH * study.policy.tolerance, readings), max(more, rare)
+        [timing[at] for at in said.among if calm[at]], max(_MUCH * study.policy.tolerance, readings), max(more, rare)
     )
     varies = varies or _less_apart(_mean(apart), figures["cycles"], max(_MUCH * study.policy.tolerance, readings))
     few = _few_seen(executions) if 0 < executions < _MANY and not varies else ""
