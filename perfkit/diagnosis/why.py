@@ -778,26 +778,25 @@ class _Inquiry:
             for each in found.functions
             if each.share >= _BESIDE and each.thread not in (thread, -1) and not (each.is_system or each.only_waits)
         ]
-        if not others:
+        held = [each for each in others if each.path == hot.path and each.symbol and each.symbol != hot.symbol]
+        if elsewhere := [each for each in others if each not in held]:
+            self.unseen.append(f"{_not_compared(elsewhere)}: another file's functions are not recorded with it")
+        if not held:
             return ""
         tracer = Tracer(
             limit=min(self.limit, _RAN_BESIDE), repeat=_CALLS_BESIDE, callees=True, early=True, timeout=_PATIENCE,
             library=self._place(hot), stdin=self.target.stdin,
         )  # fmt: skip
-        told = f"{' and '.join(brief(each.name) for each in others)}, which other threads run"
-        held = [each for each in others if each.path == hot.path and each.symbol and each.symbol != hot.symbol]
         try:
             with self._stage(f"recording what other threads run beside {hot.name}"):
-                if not held:
-                    raise DataError("another file's functions are not recorded with it")
                 by_turns = written_beside(tracer, self.target.subject, hot, held, self.target.arguments)
         except (DataError, SettingError, UnavailableError) as error:
-            self.unseen.append(f"whether {told}, write the same lines of memory: {error}")
+            self.unseen.append(f"{_not_compared(held)}: {error}")
             return ""
         if by_turns:
             self.say(f"{by_turns}. What would help besides comes next.")
         else:
-            self.unseen.append(f"{told}, but for the lines of memory that all write: none at first")
+            self.unseen.append(f"{_other_threads(held)}, but for the lines of memory that all write: none at first")
         return by_turns
 
     def _tracer(self, hot: HotFunction, calls: Calls, limit: int, after: float = 0.0, count_to: int = 0) -> Trace:
@@ -1505,6 +1504,14 @@ def _hits(found: Profile, trace: Trace) -> tuple[int, int]:
             total += n
             hit += n * (address in held)
     return hit, total
+
+
+def _other_threads(functions: Sequence[HotFunction]) -> str:
+    return f"{' and '.join(brief(each.name) for each in functions)}, which other threads run"
+
+
+def _not_compared(functions: Sequence[HotFunction]) -> str:
+    return f"whether {_other_threads(functions)}, write the same lines of memory"
 
 
 def _elsewhere(found: Profile, names: set[str]) -> str:

@@ -95,6 +95,22 @@ def test_what_other_threads_run_and_was_not_compared_is_told():
     assert told.startswith("whether elsewhere, which other threads run, write the same lines of memory: ")
 
 
+def test_functions_of_another_file_are_not_said_to_have_been_compared():
+    program = compiled("queue120taken", QUEUE, "-pthread", "-DPAD=120", "-DTAKES=taken")
+    asked, found = inquiry(program, ("consume", 0.5, 0), ("produce", 0.3, 1), ("far", 0.2, 1))
+    found = dataclasses.replace(
+        found, table=found.table.assign(file=lambda t: t["file"].where(t["function"] != "far", "/home/far.so"))
+    )
+    assert not asked._beside(found, found.functions[0])
+    assert asked.unseen == [
+        (
+            "whether far, which other threads run, write the same lines of memory: another file's functions are not "
+            "recorded with it"
+        ),
+        "produce, which other threads run, but for the lines of memory that all write: none at first",
+    ]
+
+
 def test_threads_are_numbered_in_each_process_in_the_order_in_which_they_were_started():
     seen = Counter({(7, 72): 5, (7, 71): 1, (9, 99): 1, (9, 90): 3})
     assert _order(seen) == {(7, 71): 0, (7, 72): 1, (9, 90): 0, (9, 99): 1}
