@@ -2,23 +2,8 @@
 
 import pytest
 
-import perfkit as pk
 from perfkit.errors import FormatError
-
-
-@pytest.fixture
-def read(tmp_path):
-    """Write a dump and read it."""
-
-    def of(text, **asked):
-        (tmp_path / "a.txt").write_text(text)
-        return pk.read_samples(tmp_path / "a.txt", **asked)
-
-    return of
-
-
-def counts(samples, event):
-    return samples.table.loc[samples.table["event"] == event, "count"].tolist()
+from tests.readers.test_traps import counts
 
 
 def timed(rows, form="     {at}.000123456 {value:>16,}      {event}\n"):

@@ -5,21 +5,18 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError
+from tests.readers.test_traps import counts
 
 
 @pytest.fixture
 def read(tmp_path):
-    """Write a table and read it."""
+    """Write a table under a name that its run has, and read it."""
 
     def of(text, **asked):
         (tmp_path / "a.csv").write_text(text)
         return pk.read_samples(tmp_path / "a.csv", **asked)
 
     return of
-
-
-def counts(samples, event):
-    return samples.table.loc[samples.table["event"] == event, "count"].tolist()
 
 
 def noted(samples, words):

@@ -284,15 +284,13 @@ def _row(
     seen = [one for one in kept if isinstance(one, Sequence) and len(one) == _OF_RARE]
     in_turns = all(one[0] for one in seen)  # with chains, which tell what interrupts take
     rare = _added_by_rare(seen, max(study.policy.tolerance * (1 if in_turns else _MUCH), readings))
-    varies = _VARIES.format(abs(more), "longer" if more > 0 else "less")
-    varies = varies if abs(more) > max(_MUCH * study.policy.tolerance, readings) else ""
+    much = max(_MUCH * study.policy.tolerance, readings)
+    varies = _VARIES.format(abs(more), "longer" if more > 0 else "less") if abs(more) > much else ""
     if rare and (rare > more or not varies):
         varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
-    changes = _changes(
-        [timing[at] for at in said.among if calm[at]], max(_MUCH * study.policy.tolerance, readings), max(more, rare)
-    )
-    varies = varies or _less_apart(_mean(apart), figures["cycles"], max(_MUCH * study.policy.tolerance, readings))
+    changes = _changes([timing[at] for at in said.among if calm[at]], much, max(more, rare))
+    varies = varies or _less_apart(_mean(apart), figures["cycles"], much)
     few = _few_seen(executions) if 0 < executions < _MANY and not varies else ""
     what, runs_of = ("program", "runs") if study.is_program else ("region", "executions")
     gave, of = (sum(each.get("gave", (0, 0))[k] for each in timing) for k in (0, 1))
