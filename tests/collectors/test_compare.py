@@ -353,7 +353,8 @@ def test_processes_that_do_not_count_are_told():
 
 def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_path):
     """A loop over more than two once called what lay behind: a crash of the measuring process in one of three runs."""
-    source = "static long calls; void set_up(void) { calls++; } long work(void) { return calls; }"
+    source = """static long sets, calls; void set_up(void) { sets++; } long work(void) { calls++; return sets; }
+    long made(void) { return calls; }"""
     counting = compile_kernel(source, "work")
     library = ctypes.CDLL(str(counting.path))
     timer = ctypes.CDLL(str(build_timer(tmp_path)))
@@ -364,21 +365,29 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
     order, out = np.zeros(1, np.uint8), np.zeros((1, 2, module._ROW), np.int64)
     labels, turn = np.array([1, 2], np.uint8), np.full(1, 9, np.uint8)
     six = (ctypes.c_void_p * 6)(*[set_up] * 6)
-    timer.perfkit_pairs(
-        work,
-        integers,
-        floats,
-        (ctypes.c_long * 2)(1, 1),
-        ctypes.c_long(1),
-        pointer(order),
-        pointer(out),
-        ctypes.byref(six),
-        ctypes.c_long(0),
-        pointer(labels),
-        pointer(turn),
-        pointer(np.full(2, timer.perfkit_control(), np.uint32)),
-    )
+
+    def made(start: int) -> int:
+        before = library.made()
+        timer.perfkit_pairs(
+            work,
+            integers,
+            floats,
+            (ctypes.c_long * 2)(1, 1),
+            ctypes.c_long(1),
+            pointer(order),
+            pointer(out),
+            ctypes.byref(six),
+            ctypes.c_long(0),
+            ctypes.c_long(start),
+            pointer(labels),
+            pointer(turn),
+            pointer(np.full(2, timer.perfkit_control(), np.uint32)),
+        )
+        return library.made() - before
+
+    none_before = made(0)
     assert library.work() == 2
+    assert made(1_000) == none_before + 2 * 1_000  # before any is timed, of both
     assert turn[0] == 0  # nobody's any more
     assert (out[:, :, :3] > 0).all()  # both were sampled; an empty call may take no tick
 
@@ -577,6 +586,7 @@ def test_mistakes_are_told(monkeypatch):
     wild = {"pairs": np.tile([1000, 3000], (100, 1)), "ticks": rounds, "calls": np.array([1, 1])}
     wild |= {
         "step": np.array(1),
+        "start": np.array(0),
         "fences": ticks[:4],
         "known": np.array(40),
         "alone": rounds[:0],
@@ -845,6 +855,20 @@ def test_samples_that_hold_two_or_three_long_calls_are_told_by_the_mean():
     assert "Calls differ by a little, or every sample holds a few that take longer" in found.summary()
 
 
+def test_nobody_is_asked_to_decide_between_two_effects_that_do_not_matter():
+    """Calls that differ, of two kernels that take the same time by the middle and by the mean."""
+    table = comparison([1.0] * 12).table.assign(low_a=900.0, high_a=1100.0, low_b=900.0, high_b=1100.0)
+    told = {}
+    for more in (1.001, 1.02):
+        wobble = np.linspace(0.9999, 1.0001, 12)
+        means = table.assign(mean_a=1000.0, mean_b=1000.0 * more * wobble, rare_a=0.0, rare_b=0.0)
+        told[more] = comparison([1.0] * 12, table=means.assign(waited_a=0.0, waited_b=0.0)).summary()
+        assert "same time" in told[more]
+        assert "The effect on the mean of all calls is" in told[more]
+    assert "Decide which of them counts" not in told[1.001]
+    assert "Decide which of them counts" in told[1.02]
+
+
 def test_a_mean_that_may_be_the_same_has_no_direction():
     """One of 40 calls takes longer, and all others less, by as much on average: "by the mean 0.5 % more (-1 to +1)"."""
     first = rarely((0.0, 1 / 40), 1.2, 5, middle=-0.029).summary().splitlines()[0]
@@ -909,6 +933,21 @@ def test_rare_long_calls_change_the_mean_and_not_the_middle():
     low, high = found.to_dict()["interval_on_means"]
     assert low < 0.04 < high
     assert found.to_dict()["effect_on_means"] == pytest.approx(0.04, abs=0.01)
+
+
+@pytest.mark.measures
+def test_processes_do_not_all_time_the_same_calls():
+    """Of a kernel that takes twice as long from its 18,000th call on, some processes time the later ones alone."""
+    source = """static long n; double work(void) {{
+        double s = 1.0000001;
+        for (long i = n++ < {} ? 500 : 1000; i; i--) s *= 1.0000001;
+        return s; }}"""
+    found = pk.compare(*(compile_kernel(source.format(n), "work") for n in (1 << 30, 18_000)), processes=10)
+    longer = found.table["ratio"]
+    assert longer.min() < 1.1
+    assert longer.max() > 1.7
+    assert 5_000 < found.start < 50_000
+    assert f"0 to {found.start:,} calls, as drawn" in found.summary()
 
 
 @pytest.mark.measures

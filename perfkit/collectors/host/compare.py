@@ -61,6 +61,7 @@ _TRIAL = 15  # rounds that say how many calls make one sample
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
 _PROCESSES = 6  # that must give a figure
 _ALIKE = 4  # times as long as the other kernel, up to which one is called as often in a sample
+_START = 3e7  # cycles of a kernel that a process calls, at most, before it times any
 _INTERRUPTED = 2e6  # cycles of a sample: interrupts and other programs meet nearly every one that is longer
 
 
@@ -213,6 +214,7 @@ def compare(
         date=now(),
         grain=grain,
         asked=processes,
+        start=int(found["start"]),
         disturbed=longer is not None,
         before=_before(found, link, table, fence if apart else 0.0) if longer is None else None,
     )
@@ -503,7 +505,7 @@ def _measure(argument: str) -> None:
             timer, number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy"
         )
         spec["calls"] = found[0, :, 0].tolist()
-        alone, first, side = found[0, 0, 1:4].tolist()
+        alone, first, side, spec["start"] = found[0, 0, 1:5].tolist()
         ends = [1, 1 + alone, 1 + alone + first, len(found)]
         for name, begin, end in zip(("alone", f"first_{side}", "ticks"), ends, ends[1:], strict=False):
             parts[name].append(found[begin:end])
@@ -512,7 +514,8 @@ def _measure(argument: str) -> None:
     arrays: dict[str, Any] = {name: np.concatenate([none, *parts[name]]) for name in of} | fenced
     arrays |= {f"{name}_process".removeprefix("ticks_"): np.concatenate([no_number, *numbers[name]]) for name in of}
     np.savez(
-        spec["output"], pairs=pairs, calls=spec["calls"] or [1, 1], step=timer.perfkit_step(), **arrays,
+        spec["output"], pairs=pairs, calls=spec["calls"] or [1, 1], start=spec.get("start", 0),
+        step=timer.perfkit_step(), **arrays,
     )  # fmt: skip
 
 
@@ -521,7 +524,8 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
 
     The numbers: how many calls of a and of b are timed as one, how many rounds are of calls alone (none where all are,
     or where a sample is one call anyway), how many are of the kernel that was loaded first, before the other was there
-    (none in the first process, which finds how many calls make a sample), and which kernel that is (0: a).
+    (none in the first process, which finds how many calls make a sample), which kernel that is (0: a), and how many
+    calls of each the processes make at most before those that count: how many, each draws.
     """
     import time
 
@@ -545,12 +549,16 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
             alike = (np.repeat(labels[:1], 2), turn, np.repeat(control[:1], 2))
             calls = [spec["calls"][::swap][0]] * 2
             first = _rounds(timer, sides * 2, random, calls, _FIRST, spec["apart"], alike)
+    start = 0
 
     def sampler(calls: list[int], rounds: int, apart: bool = spec["apart"]) -> NDArray[np.int64]:
-        return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn, control))[:, ::swap]
+        return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn, control), start)[:, ::swap]
 
     if spec["calls"] is None:
         spec["calls"] = _enough(lambda calls: rough_cycles(_samples(sampler(calls, _TRIAL)), link))
+        trial = rough_cycles(_samples(sampler(spec["calls"], _TRIAL)), link).reshape(-1, 2)
+        spec["start"] = int(_START / (np.median(trial, axis=0) / spec["calls"]).max())
+    start = int(random.integers(0, spec["start"] + 1))
     until = time.monotonic() + spec["patience"] / spec["processes"]
     found = sampler(spec["calls"], spec["rounds"])
     while time.monotonic() < until:
@@ -562,7 +570,7 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     alone = sampler(spec["calls"], ALONE, apart=True) if max(spec["calls"]) > 1 and not spec["apart"] else found[:0]
     numbers = np.zeros((1, 2, _ROW), dtype=np.int64)
     numbers[0, :, 0] = spec["calls"]
-    numbers[0, 0, 1:4] = len(alone), len(first), int(swap < 0)
+    numbers[0, 0, 1:5] = len(alone), len(first), int(swap < 0), spec["start"]
     return np.concatenate([numbers, alone, first, found])
 
 
@@ -574,6 +582,7 @@ def _rounds(
     rounds: int,
     apart: bool,
     beside: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint32]],
+    start: int = 0,
 ) -> NDArray[np.int64]:
     order = random.integers(0, 4, rounds).astype(np.uint8)
     out = np.zeros((rounds, 2, _ROW), dtype=np.int64)
@@ -593,6 +602,7 @@ def _rounds(
         pointer(out),
         both([side.setup for side in sides]),
         ctypes.c_long(apart),
+        ctypes.c_long(start),
         *(pointer(one) for one in beside),
     )
     return out

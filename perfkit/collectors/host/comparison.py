@@ -74,6 +74,8 @@ class KernelComparison(Tabled):
         By how much the steps of the time stamp counter may move the ratio of two readings, relative.
     asked
         Processes that were started; 0 in results of before it was kept. Those with too few rounds are not in `table`.
+    start
+        How many calls of each kernel came before those that were timed, at most; each process draws how many.
     disturbed
         Whether one kernel takes so much longer that something interrupts nearly every sample of it, and not of the
         other: `table` holds its lowest round of each process then, and `interval` is the range of the processes.
@@ -104,6 +106,7 @@ class KernelComparison(Tabled):
     date: str = ""
     grain: float = 0.0
     asked: int = 0
+    start: int = 0
     disturbed: bool = False
     before: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
@@ -445,8 +448,9 @@ class KernelComparison(Tabled):
         return float(high[0] / low[0]), float(high[1] / low[1])
 
     def _agrees(self, effect: float, low: float, high: float) -> bool:
-        """Whether the effect on the middle round may be that on the mean."""
-        return low <= self.effect <= high and (effect > 0) == (self.effect > 0)
+        """Whether the effect on the middle round may be that on the mean, or both are as small as matters to nobody."""
+        small = self.verdict == "same" and -self.least <= low and high <= self.least
+        return small or (low <= self.effect <= high and (effect > 0) == (self.effect > 0))
 
     def _longer_on_average(self, effect: float, low: float, high: float) -> str:
         """Say by how much b takes longer than a on average."""
@@ -478,9 +482,9 @@ class KernelComparison(Tabled):
         return (
             f"{why}. The effect on the mean of all calls is {_change(effect)} ({_change(low)} to {_change(high)}), "
             "where the one above is on the middle round"
-            f"{'' if self._agrees(effect, low, high) else '. Decide which of them counts'}. Each process times its "
-            "first calls: a kernel that counts them, or draws from a fixed seed, does the same in all, and "
-            "later calls may have another mean."
+            f"{'' if self._agrees(effect, low, high) else '. Decide which of them counts'}. Processes begin to time "
+            f"behind {f'0 to {self.start:,} calls, as drawn' if self.start else 'the first calls'}: of a kernel that "
+            "counts its calls, or draws from a fixed seed, later ones may have another mean."
         )
 
     @property

@@ -153,11 +153,11 @@ void perfkit_set_control(uint32_t word) { __builtin_ia32_ldmxcsr(word); }
    made. */
 #define PAIR (9 + TRAINED)
 /* Two kernels in turns, each with its own number of calls: in each round both are sampled, in the order that the round's number says (even: the first
-   one first). Calls before each sample, up to as many as `TRAINED` samples have or as fill `LONG_WARM`, bring back what the other kernel evicted from
+   one first). Behind its set-up each is called `start` times, so that not all processes time the same calls of a kernel that counts them. Calls before each sample, up to as many as `TRAINED` samples have or as fill `LONG_WARM`, bring back what the other kernel evicted from
    caches and branch predictors; where the number has a 2 there is one more, so that calls that take turns are not in step with the samples. `turn_of` says for others to read whose
    turn it is, by the kernel's label; 0: nobody's. */
 void perfkit_pairs(const function *f, const long *const *i, const double *const *d, const long *calls, long rounds,
-                   const uint8_t *order, uint64_t (*out)[2][PAIR], void (*const *setup)(void), long apart,
+                   const uint8_t *order, uint64_t (*out)[2][PAIR], void (*const *setup)(void), long apart, long start,
                    const unsigned char *labels, volatile unsigned char *turn_of, const uint32_t *control) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
     uint64_t warm[PAIR], taken[2] = {0, 0}, least[2] = {LONG_WARM, LONG_WARM};
@@ -166,6 +166,7 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
         *turn_of = labels[k];
         perfkit_set_control(control[k]);
         if (setup[k]) setup[k]();
+        ticks_of(&clock, f[k], i[k], d[k], start, 0);
     }
     for (long r = -3; r < rounds; r++)
         for (int turn = 0; turn < 2; turn++) {
