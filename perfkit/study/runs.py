@@ -232,7 +232,7 @@ class StudyRuns(Summarised):
         why = (
             "the clock's rate moved"
             if other == "cycles"
-            else "it waits for memory, which takes its time at any rate, or the readings of the rate are off"
+            else "the readings of the rate are off, or it waits for memory, which takes its time at any rate"
         )
         return (
             f"in {agree} of {len(rows)} rows that never settled ({self.metric}) the {_UNITS[other]} did: {why}. "

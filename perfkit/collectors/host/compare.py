@@ -555,9 +555,9 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
         return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn, control), start)[:, ::swap]
 
     if spec["calls"] is None:
-        spec["calls"] = _enough(lambda calls: rough_cycles(_samples(sampler(calls, _TRIAL)), link))
-        trial = rough_cycles(_samples(sampler(spec["calls"], _TRIAL)), link).reshape(-1, 2)
-        spec["start"] = int(_START / (np.median(trial, axis=0) / spec["calls"]).max())
+        calls = _enough(lambda calls: rough_cycles(_samples(sampler(calls, _TRIAL)), link))
+        trial = rough_cycles(_samples(sampler(calls, _TRIAL)), link).reshape(-1, 2)
+        spec |= {"calls": calls, "start": int(_START / (np.median(trial, axis=0) / calls).max())}
     start = int(random.integers(0, spec["start"] + 1))
     until = time.monotonic() + spec["patience"] / spec["processes"]
     found = sampler(spec["calls"], spec["rounds"])
