@@ -521,10 +521,10 @@ class KernelComparison(Tabled):
 
     @property
     def _overlaps(self) -> bool:
-        """Whether a call alone takes so much longer that the effect on it may be another."""
+        """Whether a call alone takes so much longer that the effect on it may be another: by more than calls differ."""
         return self.alone is not None and any(
-            one - cycles > max(FENCE, self._overlap_told * cycles)
-            for one, cycles in zip(self.alone, self.cycles, strict=True)
+            one - cycles > max(FENCE, self._overlap_told * cycles, (range_ - 1) * cycles if range_ > _DIFFER else 0.0)
+            for one, cycles, range_ in zip(self.alone, self.cycles, self._ranges, strict=True)
         )
 
     @property

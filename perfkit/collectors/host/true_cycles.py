@@ -242,7 +242,8 @@ class TrueCycles(Summarised):
             *self._looked(),
             *self._calls_differ(),
         ]
-        if self.alone is not None and self.alone - self.cycles > max(FENCE, _OVERLAP * self.cycles):
+        most = max(self.cycles, self.changed * self.cycles, self.mean if self.differs else 0.0)  # of calls in a row
+        if self.alone is not None and self.alone - most > max(FENCE, _OVERLAP * self.cycles):
             lines.append(
                 f"Calls overlap, so these are the cycles from call to call (throughput): a call alone takes some "
                 f"{self.alone:,.0f} cycles (give or take {FENCE}); apart=True measures that."

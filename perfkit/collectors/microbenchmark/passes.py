@@ -291,6 +291,7 @@ def _row(
     executions = steps * sum(int(one[1]) for one in seen)
     changes = _changes([timing[at] for at in said.among if calm[at]], much, max(more, rare))
     varies = varies or _less_apart(_mean(apart), figures["cycles"], much)
+    states = _states(said, verdicts, much)
     few = _few_seen(executions) if 0 < executions < _MANY and not varies else ""
     what, runs_of = ("program", "runs") if study.is_program else ("region", "executions")
     gave, of = (sum(each.get("gave", (0, 0))[k] for each in timing) for k in (0, 1))
@@ -302,7 +303,7 @@ def _row(
     why = "" if said.settled else unsettled_by(verdicts, calm, study.policy.tolerance, _passes(study), readings)
     short = _short(grain, steps * figures["cycles"])
     message = "; ".join(
-        filter(None, (built.message, why, short, vague, waits, differ, changes, varies, few, told, whole))
+        filter(None, (built.message, why, short, vague, waits, differ, changes, varies, states, few, told, whole))
     )
     empty = built.message == EMPTY
     settled = said.settled and not (vague or changes or empty or give > study.policy.tolerance)
@@ -364,6 +365,11 @@ _VARIES = (
     "percentile): work that differs from one execution to the next, as waits for memory do, has no one figure; make "
     "what decides it a dimension"
 )
+_SEVERAL = 2  # passes that take longer: one may have been disturbed unseen
+_STATES = (
+    "{} of {} quiet passes took longer than the figure, by up to {:.1%}: it has several states, as by where its memory "
+    "lies, or something that was not seen disturbed them (low, high)"
+)
 _BY_FENCES = 6.0  # cycles: twice what `cycles_apart` may be off
 _APART_LESS = (
     "executions that begin when the one before has ended took {:.1%} less (cycles_apart), which no overlap "
@@ -423,6 +429,14 @@ def _changes(experiments: Sequence[Mapping[str, Any]], tolerance: float, known: 
         return _CHANGES.format(-less, cycles)
     more, cycles = min(ratios)
     return _SLOWS.format(more, cycles) if more > tolerance + known else ""
+
+
+def _states(said: Agreement, verdicts: Sequence[Verdict], least: float) -> str:
+    """Say that passes beside no busy neighbour took longer than those that settled, or nothing."""
+    others = [at for at in said.among if verdicts[at].mean > (1 + least) * said.mean] if said.settled else []
+    if len(others) < _SEVERAL:
+        return ""
+    return _STATES.format(len(others), len(said.among), said.high / said.mean - 1)
 
 
 def _less_apart(apart: float, cycles: float, least: float) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.collectors.microbenchmark.passes import _added_by_rare, _less_apart, _longer_on_average
+from perfkit.collectors.microbenchmark.passes import _added_by_rare, _less_apart, _longer_on_average, _states
 from perfkit.collectors.microbenchmark.policy import Verdict, agreement, best, judge_repetitions, unsettled_by
 from perfkit.study.runs import StudyRuns
 
@@ -91,6 +91,19 @@ def _seen(n: int, longest: list[float], rest: float = 0.0, squares: float = 0.0,
 )
 def test_what_rare_executions_add_is_told_from_interrupts_and_chance(passes, added):
     assert _added_by_rare(passes, 0.02) == pytest.approx(added)
+
+
+@pytest.mark.parametrize(("means", "calm", "told"), [
+    ([100, 100, 100, 150, 160], [True] * 5, "2 of 5 quiet passes took longer than the figure, by up to 60.0%"),
+    ([100, 100, 100, 150, 160], [True] * 4 + [False], ""),  # one may have been disturbed unseen
+    ([100, 100, 100, 102, 102.5], [True] * 5, ""),
+    ([100, 150, 160, 170, 180], [True] * 5, ""),  # it never settled, which says so
+])  # fmt: skip
+def test_a_row_that_settles_on_the_faster_of_two_states_says_so(means, calm, told):
+    verdicts = [Verdict(mean, 0.001, settled=True) for mean in means]
+    found = _states(agreement(verdicts, calm, 0.02, 3), verdicts, 0.03)
+    assert found.startswith(told)
+    assert bool(found) == bool(told)
 
 
 def test_how_much_longer_windows_take_is_told_beside_the_rows_figure():
