@@ -381,8 +381,8 @@ _CHANGES = (
     "what decides it a dimension, or do what comes first in PK_SETUP"
 )
 _SLOWS = (
-    "later executions take {:.1%} longer on average than the figure, {:,.1f} cycles: executions differ (they take turns, "
-    "come in phases, or the work grows), and no figure is settled: make what decides it a dimension"
+    "later executions take {:.1%} longer on average than the figure, {:,.1f} cycles: executions differ (they take "
+    "turns, come in phases, or the work grows), and no figure is settled: make what decides it a dimension"
 )
 _OF_RARE = 13  # numbers of `Experiment.rare`
 _SURE = 2.5  # standard errors by which rare windows add more than interrupts do, from which it is said
