@@ -10,7 +10,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -310,9 +310,13 @@ class _Inquiry:
 
     def _explained(self, found: Profile | None, hot: HotFunction, reason: str) -> Diagnosis:
         """Return the answer about a function."""
-        with self._stage(f"timing the calls of {hot.name}"):
-            timed, why_not = self._timed(hot, brief=not self.asked)
+        timed: list[CallTimes] = []
+        why_not = ""
         self.inner = hot
+        part = self._of_main(found, hot)
+        if part is None:
+            with self._stage(f"timing the calls of {hot.name}"):
+                timed, why_not = self._timed(hot, brief=not self.asked)
         if self._too_short(timed):
             hot, reason, timed = self._caller_of(hot, reason, timed, found)
         if timed and timed[0].brief:
@@ -323,8 +327,10 @@ class _Inquiry:
         if self.crowded or hot.threads > 1:
             with self._stage(f"recording every thread of {hot.name}, and simulating them beside each other"):
                 team = self._team(hot, core)
-        with self._stage(f"recording {hot.name}"):
-            if team is not None and team.explained:
+        with self._stage(f"recording {hot.name}") if part is None else nullcontext():
+            if part is not None:
+                calls, trace = Calls(0, 1), part
+            elif team is not None and team.explained:
                 calls, trace = Calls(team.skip, 1), team.slowest
                 if trace.provenance.complete and core.resource("rob").value >= SHORT * trace.instruction_count:
                     self.unseen.append(
@@ -340,17 +346,22 @@ class _Inquiry:
                 else:
                     self.bare = overlaps
                     trace = self._where_the_time_goes(found, hot, trace, core)
-        by_turns = self._beside(found, hot) if team is None else ""
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"), self.ahead.resting():
             states = tuple(beside(lambda warm: Gus(core, warm=warm).run(trace), ("none", "caches")))
             self.expected = self._after_what_ran(core, calls, trace)
         once, _ = self._measured(timed, calls, trace, why_not, core)
         nearest = _nearest(states, calls, once, self.expected)[0]
-        # A call that most likely has more instructions than are counted is not counted in vain.
-        own = timed[0].cycles[0] * (1 - timed[0].shared) if self.uncounted else 0.0  # without others' turns
-        self.uncounted = self.uncounted and own / nearest.cpi < _IN_VAIN * _COUNT_TO
-        self._answer_first(hot, nearest, once)
+        if part is None:
+            self.uncounted = self.uncounted and _is_countable(timed, nearest)
+            self._answer_first(hot, nearest, once)
+        else:
+            self.uncounted = True
+            self._answer_first(hot, nearest, None)
+            with self._stage(f"timing the call of {hot.name}"):
+                timed, why_not = self._timed(hot)
+            self.uncounted = _returned(timed, calls) and _is_countable(timed, nearest)
+        by_turns = self._beside(found, hot) if team is None else ""
         if self.uncounted:
             with self._stage(f"counting the instructions of the call of {hot.name}, to compare with its time"):
                 self._count(hot, calls)
@@ -384,6 +395,18 @@ class _Inquiry:
             doubts=tuple(self._doubts(found, result, measured, timed, inside)), later=self._later(found),
         )  # fmt: skip
         return self._asked(answer, found, hot, calls, bool(timed) and self._whole(trace) is not None)
+
+    def _of_main(self, found: Profile | None, hot: HotFunction) -> Trace | None:
+        """Return a part of the one call of `main`, where its samples are; None of others, and of short runs.
+
+        The call is the run, whose length is known: timing it takes as long once more, and can come behind the first
+        answer.
+        """
+        is_main = hot.symbol == "main" and not self._place(hot) and hot.threads <= 1 and not self.target.script
+        if not is_main or self.asked or _lasts(found) <= _ENDLESS * self.limit:
+            return None
+        with self._stage(f"recording {hot.name}"):
+            return self._from_the_middle(found, hot, _FITS)
 
     def _asked(
         self, answer: Diagnosis, found: Profile | None, hot: HotFunction, calls: Calls, timed: bool
@@ -710,6 +733,7 @@ class _Inquiry:
         """
         caller, runs = hot, timed
         within: tuple[HotFunction, str, list[CallTimes]] | None = None  # the last caller of a library: qsort
+        much = False  # whether the library's callers have much of the run
         for _ in range(_UP):
             above = _returned_to(runs[0], self._known(found))
             if above is None or (above.symbol, above.path) == (caller.symbol, caller.path):
@@ -719,6 +743,10 @@ class _Inquiry:
             caller = above
             if within and caller.symbol == "main" and _lasts(found) > _FAR_IN * self.limit:
                 break
+            much = much or (caller.is_system and caller.share >= _MUCH)
+            if caller.is_system and (first := self._passed_on(caller, found)) is not None:
+                runs = [first]
+                continue
             with self._stage(f"timing the calls of {caller.name}, which calls {hot.name}"):
                 runs, _ = self._timed(caller, brief=True)
                 if runs and runs[0].brief and middle(runs[0].cycles) >= _SHORT:  # half of its first calls were shorter
@@ -729,12 +757,27 @@ class _Inquiry:
             if len(runs[0].ticks) <= 1 or middle(runs[0].cycles) >= _SHORT:
                 chosen = caller, f"it calls {hot.name}, {reason}, whose calls are too short to be explained alone", runs
                 if caller.is_system:
-                    within = chosen if within or caller.share >= _MUCH else None
+                    within = chosen if within or much else None
                 elif within and float(runs[0].cycles.mean()) > _FAR_IN * self.limit:
                     break  # too long to be recorded whole, and where in it the library was called not to be seen
                 else:
                     return chosen
         return within or (hot, reason, timed)
+
+    def _passed_on(self, caller: HotFunction, found: Profile | None) -> CallTimes | None:
+        """Return the first call of a system's function that another one of the system calls, which is explained then.
+
+        None of others: their calls are all timed.
+        """
+        try:
+            with self._stage(f"asking what calls {caller.name}"):
+                first = self._once(caller, calls=1)
+        except (DataError, Refusal, UnavailableError):
+            return None
+        above = _returned_to(first, self._known(found)) if len(first.ticks) and not first.others else None
+        if above is None or not above.is_system or _STARTS.fullmatch(above.symbol):
+            return None
+        return first if (above.symbol, above.path) != (caller.symbol, caller.path) else None
 
     def _known(self, found: Profile | None) -> dict[tuple[str, str], HotFunction]:
         return {(each.path, each.symbol): each for each in found.functions} if found else {}
@@ -849,14 +892,13 @@ class _Inquiry:
         More of a longer call is recorded, but not simulated, where it was timed or no samples say where its time goes.
         A single call that is far longer is recorded where its samples are at once, and counted after the first answer.
         """
-        calls = Calls(0, 1)
-        if timed and len(timed[0].ticks):
-            cycles = timed[0].cycles
+        calls, cycles = Calls(0, 1), timed[0].cycles if timed else np.zeros(0)
+        if len(cycles):
             calls = choose_calls(cycles, self.limit, most=_AHEAD)
-            endless = len(cycles) == 1 and cycles[0] > _ENDLESS * self.limit
-            if endless and (middle_part := self._from_the_middle(found, hot, _FITS)) is not None:
-                self.uncounted = bool(cycles[0] * (1 - timed[0].shared) < _COUNTABLE)
-                return calls, middle_part
+        longest = cycles[0] if len(cycles) == 1 else _goes_on(timed)
+        if longest > _ENDLESS * self.limit and (middle_part := self._from_the_middle(found, hot, _FITS)) is not None:
+            self.uncounted = bool(len(cycles))
+            return calls, middle_part
         while True:
             try:
                 trace = self._first_of(hot, calls, timed)
@@ -1410,6 +1452,18 @@ def _begins(trace: Trace, hot: HotFunction) -> NDArray[np.int64]:
 def _returned(timed: list[CallTimes], calls: Calls) -> bool:
     """Whether the first of some calls was timed to its end."""
     return bool(timed) and len(timed[0].ticks) > calls.skip
+
+
+def _is_countable(timed: list[CallTimes], simulated: GusResult) -> bool:
+    """Whether the instructions of a long call can be counted to its end: not if it most likely has more."""
+    own = float(timed[0].cycles[0]) * (1 - timed[0].shared)  # without others' turns
+    return own < _COUNTABLE and own / simulated.cpi < _IN_VAIN * _COUNT_TO
+
+
+def _goes_on(timed: list[CallTimes]) -> float:
+    """Return the cycles, at least, of a single call that had not returned when the run was stopped; 0 for others."""
+    alone = bool(timed) and not len(timed[0].ticks) and timed[0].unfinished and timed[0].calls == 1
+    return timed[0].seconds * _SLOWEST if alone else 0.0
 
 
 def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:

@@ -144,16 +144,16 @@ def places_of(
     Into `inlined` goes, for code of a library that was inlined into a line of the user's, the library's function; into
     `compiled` the checksums of the source files, where the compiler wrote them.
     """
-    wanted = sorted(set(addresses))
     found: dict[int, Place] = {}
     held = _tables(_lines_apart(path) or path)
     if held is None:
         return found
+    wanted = sorted({a for a in addresses if not any(low <= a < high for low, high in held.stubs)})
     for unit in _units(held.dwarf, wanted):
         left = [a for a in wanted if a not in found]
         if not left:
             break
-        one = held.units.setdefault(unit.cu_offset, _Unit(held.dwarf, unit))
+        one = held.units.setdefault(unit.cu_offset, _Unit(held.dwarf, unit, of_library=is_system(str(path))))
         new = one.places(left, {} if inlined is None else inlined)
         found |= new
         if new and compiled is not None:
@@ -168,6 +168,7 @@ class _Tables:
 
     dwarf: Any
     units: dict[int, "_Unit"]  # by their offsets
+    stubs: list[tuple[int, int]]  # code between functions and libraries, of which no unit tells
 
 
 def _tables(path: Path) -> _Tables | None:
@@ -185,7 +186,10 @@ def _read_tables(path: Path, *_state: int) -> _Tables | None:
 
     with path.open("rb") as file:
         elf = ELFFile(file)
-        return _Tables(elf.get_dwarf_info(), {}) if elf.has_dwarf_info() else None
+        if not elf.has_dwarf_info():
+            return None
+        stubs = [part for part in elf.iter_sections() if part.name.startswith(".plt")]
+        return _Tables(elf.get_dwarf_info(), {}, [(at := part["sh_addr"], at + part["sh_size"]) for part in stubs])
 
 
 def _lines_apart(path: Path) -> Path | None:
@@ -260,12 +264,12 @@ def _kind(die: Any) -> str:
 class _Unit:
     """One compilation unit: its line table, and its tree of inlined calls."""
 
-    def __init__(self, dwarf: Any, unit: Any) -> None:
+    def __init__(self, dwarf: Any, unit: Any, *, of_library: bool) -> None:
         self._dwarf, self._unit = dwarf, unit
         self._program = dwarf.line_program_for_CU(unit)
         self._folder = _text(unit.get_top_DIE().attributes.get("DW_AT_comp_dir"))
         name = _text(unit.get_top_DIE().attributes.get("DW_AT_name"))
-        self._of_library = is_system(posixpath.join(self._folder, name))
+        self._of_library = of_library or is_system(posixpath.join(self._folder, name))
 
     def places(self, addresses: Sequence[int], inlined: dict[int, str]) -> dict[int, Place]:
         """Return the places of those addresses that are this unit's; note what was inlined from libraries."""
