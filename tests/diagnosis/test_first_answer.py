@@ -33,6 +33,15 @@ from tests.results.examples import EXAMPLES
 from tests.simulators.assembled import loop
 
 WHOLE = "traces/correlation-v5-small"
+MIXED = """
+#include <stdio.h>
+int main(void) {
+    char text[32];
+    long sum = 0;
+    for (int i = 0; i < 12000000; i++) sum += snprintf(text, sizeof text, "%d", i);
+    printf("%ld\\n", sum);
+}
+"""
 
 
 @pytest.mark.parametrize(("cycles", "recordings"), [(5e6, [(10_000, asking._COUNT_TO)]), (100.0, [(1000, 0)])])
@@ -129,11 +138,50 @@ def test_main_is_not_timed_where_the_run_shows_that_it_is_too_long(monkeypatch, 
     monkeypatch.setattr(asking, "_returned_to", lambda *_: next(above))
     run = SimpleNamespace(ticks=np.ones(1), cycles=np.array([5e9]), brief=False)
     monkeypatch.setattr(asked, "_timed", lambda function, **_: (ran.append(function.symbol) or [run], ""))
+    monkeypatch.setattr(asked, "_passed_on", lambda *_: None)
     asked.spent, asked.crowded = {}, False
     found = SimpleNamespace(method=PERF, total=samples, runs=1, functions=())
     chosen, *_ = asked._caller_of(compare, "the hottest", [run], found)
     assert chosen is library
     assert len(ran) == times
+
+
+def test_of_a_librarys_functions_that_call_each_other_the_last_one_is_timed(monkeypatch):
+    """msort_with_tmp of qsort_r was timed for a whole run, to learn that qsort_r calls it."""
+    asked, ran, first = inquiry(3_000_000), [], []
+    inner, outer, main = (
+        hot.HotFunction(name, name, path, 1, 0.5, 1, 1)
+        for name, path in (("msort", "/lib/libc.so.6"), ("qsort_r", "/lib/libc.so.6"), ("main", "/srv/ada/program"))
+    )
+    compare = hot.HotFunction("compare", "compare", "/srv/ada/program", 1, 0.5, 1, 1)
+    above = {"compare": inner, "msort": outer, "qsort_r": main}
+    monkeypatch.setattr(asking, "_returned_to", lambda run, _: above[run.of])
+
+    def run(function, **_):
+        return SimpleNamespace(ticks=np.ones(1), cycles=np.array([5e9]), brief=False, others=0, of=function.symbol)
+
+    monkeypatch.setattr(asked, "_timed", lambda function, **_: (ran.append(function.symbol) or [run(function)], ""))
+    monkeypatch.setattr(asked, "_once", lambda function, calls: first.append((function.symbol, calls)) or run(function))
+    asked.spent, asked.crowded = {}, False
+    found = SimpleNamespace(method=PERF, total=997, runs=1, functions=())
+    chosen, *_ = asked._caller_of(compare, "the hottest", [run(compare)], found)
+    assert chosen is outer
+    assert ran == ["qsort_r"]
+    assert first == [("msort", 1), ("qsort_r", 1)]
+
+
+def test_the_one_call_of_main_is_timed_behind_the_first_answer():
+    program = compiled("mixed", MIXED)
+    said: list[str] = []
+    answer = pk.why(program, core="zen5", say=said.append)
+    stages = ["recording main", "What would help comes next", "timing the call of main"]
+    at = [next((k for k, each in enumerate(said) if words in each), -1) for words in stages]
+    first = any("timing the calls of main" in each for each in said)
+    assert first == (at[-1] < 0), said  # once, and not first where samples say when its hottest code runs
+    assert first or at == sorted(at), said
+    assert answer.function == "main"
+    if answer.measured is not None:
+        assert answer.measured.part < 0.5
 
 
 def test_names_of_a_large_library_are_shortened_by_looking_at_those_alike(monkeypatch):
