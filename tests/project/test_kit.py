@@ -1,5 +1,6 @@
 """./kit and its plain equivalents: which checks run when, and that what is documented is there."""
 
+import itertools
 import os
 import re
 import stat
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from _pytest.mark.expression import Expression
 
 ROOT = Path(__file__).resolve().parents[2]
+BESIDE = "words or browser and not measures"
 
 
 @pytest.fixture
@@ -49,17 +52,32 @@ def test_all_tests_come_after_all_checks(kit):
     assert [line.split()[0] for line in lines] == ["ruff", "ruff", "mypy", "lint-imports", "python", "python", "python"]
     together, browsers, alone = (line.partition(" -m pytest")[2] for line in lines[-3:])
     assert together.endswith("-m not measures and not browser")
-    assert browsers.endswith(" -m browser and not measures")
-    assert alone == " -m measures"  # what is left, one at a time
+    assert browsers.endswith(f" -m {BESIDE}")
+    assert alone == " -m measures and not words"  # what is left, one at a time
+
+
+def test_every_test_runs_in_one_part_of_all(kit):
+    chosen = [Expression.compile(line.rpartition(" -m ")[2]) for line in kit("test")[-3:]]
+    for marks in itertools.product([False, True], repeat=3):
+        marked = dict(zip(("browser", "measures", "words"), marks, strict=True))
+        if marked["words"] <= marked["measures"]:  # as the next test sees to
+            assert sum(one.evaluate(lambda name, **_: marked[name]) for one in chosen) == 1, marked  # noqa: B023
+
+
+def test_what_measures_for_words_measures():
+    asked = [sys.executable, "-m", "pytest", "--co", "-q", "-p", "no:cacheprovider", "-m", "words and not measures"]
+    files = [path for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.words" in path.read_text()]
+    done = subprocess.run([*asked, *files], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert re.search(r"no tests collected \(\d+ deselected", done.stdout), done.stdout + done.stderr
 
 
 def test_what_fails_beside_another_browser_is_tried_again_alone(kit, tmp_path):
     python = tmp_path / ".venv" / "bin" / "python"
     python.write_text('#!/bin/sh\necho "python $@"\ncase "$*" in *worksteal*) exit 1;; esac\n')
     browsers, again, _ = kit("test")[-3:]
-    assert "-n 2" in browsers
-    assert again == "python -m pytest --last-failed -m browser and not measures"
-    python.write_text('#!/bin/sh\necho "python $@"\ncase "$*" in *browser\\ and*) exit 1;; esac\n')
+    assert "-n 3" in browsers
+    assert again == "python -m pytest --last-failed -m " + BESIDE
+    python.write_text('#!/bin/sh\necho "python $@"\ncase "$*" in *or\\ browser*) exit 1;; esac\n')
     with pytest.raises(AssertionError):  # its status is not 0
         kit("test")
 
