@@ -2,12 +2,26 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.tries import pytest_runtest_makereport, pytest_runtest_protocol
+from tests.tries import MARKS, pytest_runtest_makereport, pytest_runtest_protocol
 
 __all__ = ["pytest_runtest_makereport", "pytest_runtest_protocol"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """See that each file names its tests' marks: `./kit test` finds the files of a mark by that."""
+    texts: dict[Path, str] = {}
+    for item in items:
+        for mark in (*MARKS, "words"):
+            if item.get_closest_marker(mark) and f"mark.{mark}" not in texts.setdefault(
+                item.path, item.path.read_text()
+            ):
+                raise pytest.UsageError(
+                    f"{item.nodeid} has the mark {mark}, which its file does not name (mark.{mark})"
+                )
 
 
 @pytest.fixture(autouse=True)

@@ -64,6 +64,26 @@ def test_every_test_runs_in_one_part_of_all(kit):
             assert sum(one.evaluate(lambda name, **_: marked[name]) for one in chosen) == 1, marked  # noqa: B023
 
 
+def test_only_files_that_name_a_mark_are_looked_through_for_it(kit, tmp_path):
+    for name, mark in {"a": "browser", "b": "measures", "c": "words", "d": "skipif", "benchmarks/e": "browser"}.items():
+        path = tmp_path / "tests" / "x" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_name(f"test_{path.name}.py").write_text(f"@pytest.mark.{mark}\n")
+    files = [re.findall(r"tests/\S+", line) for line in kit("test")[-3:]]
+    assert files == [[], ["tests/x/test_a.py", "tests/x/test_c.py"], ["tests/x/test_b.py"]]
+
+
+def test_a_mark_that_its_file_does_not_name_is_refused(tmp_path):
+    path = tmp_path / "test_made.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-c", ROOT / "pyproject.toml",
+               "--rootdir", tmp_path, "-p", "no:cacheprovider", path]  # fmt: skip
+    for mark, status in (("pytest.mark.measures", 0), ("getattr(pytest.mark, 'measures')", 4)):
+        path.write_text(f"import pytest\n@{mark}\ndef test_this(): pass\n")
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == status, done.stdout + done.stderr
+    assert "test_this has the mark measures, which its file does not name" in done.stderr
+
+
 def test_what_measures_for_words_measures():
     asked = [sys.executable, "-m", "pytest", "--co", "-q", "-p", "no:cacheprovider", "-m", "words and not measures"]
     files = [path for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.words" in path.read_text()]
@@ -133,10 +153,14 @@ def test_a_new_environment_compiles_the_simulators_and_is_ready_where_they_canno
     (tmp_path / ".venv" / ".kit-dev").unlink()
     python, calls = tmp_path / ".venv" / "bin" / "python", tmp_path / "calls"
     python.write_text(f'#!/bin/sh\necho "$@" >> "{calls}"\ncase "$*" in *util*|*compiling*) exit 1;; esac\n')
-    kit("setup", "dev")
-    assert calls.read_text().splitlines()[-1] == "-m perfkit.diagnosis.compiling host"
+    for asked in ("setup", "test"):
+        (tmp_path / ".venv" / ".kit-dev").unlink(missing_ok=True)
+        kit(asked, *["dev"] * (asked == "setup"))
+        said = [line for line in calls.read_text().splitlines() if "compiling" in line or "pytest" in line]
+        assert said[0] == "-m perfkit.diagnosis.compiling host"  # before the tests, which use them
+        assert len(said) == (1 if asked == "setup" else 4)
+        calls.unlink()
     assert (tmp_path / ".venv" / ".kit-dev").is_file()
-    calls.unlink()
     kit("setup", "dev")
     assert not calls.exists()
 
