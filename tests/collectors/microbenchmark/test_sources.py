@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import read_state
 from perfkit.collectors.microbenchmark import Microbenchmark
-from perfkit.collectors.microbenchmark.compile import batches_of, compile_batch, shortened
+from perfkit.collectors.microbenchmark import compile as compiling
+from perfkit.collectors.microbenchmark.compile import batches_of, build_harness, compile_batch, shortened
 from perfkit.collectors.microbenchmark.origin import metadata_of
 from perfkit.collectors.microbenchmark.sources import NATIVE, idle_dimensions, leading_includes
-from perfkit.errors import SettingError
+from perfkit.errors import DataError, SettingError
 from perfkit.study.study import Study, split_compiler
 
 QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}
@@ -427,6 +429,23 @@ def test_a_plan_counts_a_process_for_every_window_of_a_program(tmp_path):
     program = Study(tmp_path / "p.c", {"N": [0]})
     seconds = [Microbenchmark(jobs=1).plan(one).seconds for one in (kernel, program)]
     assert seconds[1] - seconds[0] > 0.3
+
+
+def test_the_measuring_process_is_compiled_once_in_a_process(tmp_path, monkeypatch):
+    """Each study without a folder compiled it, and each batch of a cluster's: most of what a small one took."""
+    calls = []
+    run = toolchain.run_tool
+    monkeypatch.setattr(compiling, "_HARNESSES", {})
+    monkeypatch.setattr(toolchain, "run_tool", lambda words: calls.append(words) or run(words))
+    programs = [build_harness(tmp_path / name) for name in ("a", "b", "a")]
+    assert len(calls) == 1
+    assert programs[0] == programs[2] != programs[1]
+    assert programs[0].read_bytes() == programs[1].read_bytes()
+    assert all(os.access(program, os.X_OK) for program in programs)
+    assert not list(tmp_path.rglob("*.partial"))
+    (tmp_path / "c").touch()
+    with pytest.raises(DataError, match=r"cannot write to .*c: File exists"):
+        build_harness(tmp_path / "c")
 
 
 def test_what_compilers_of_other_tasks_read_is_not_written_again(tmp_path):
