@@ -1,5 +1,6 @@
 """What holds for every test: a spoilt measurement is tried again, and said so; no test leaves pictures open."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 raise pytest.UsageError(
                     f"{item.nodeid} has the mark {mark}, which its file does not name (mark.{mark})"
                 )
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # 14,000 tests, which each collection of garbage went through: 3 % of the time of what follows
 
 
 @pytest.fixture(autouse=True)
