@@ -4,8 +4,9 @@ A neighbour that comes and goes can spoil a measurement; no tolerance is widened
 the test fails, unless there is evidence that the machine was busy in every try: then it is skipped, with that evidence
 and with what failed as its reason. Errors other than a refusal or an expectation that was not met always fail, and so
 does an expectation that was missed in the same words every time: a neighbour's noise is never twice alike. A test of
-the browser is not tried a third time after that; beside other workers of pytest it is tried once, and what fails there
-is run again alone (`./kit test`), because the other workers would pass for neighbours.
+the browser is not tried a third time after that; beside other workers of pytest it is tried once, as is a test that
+measures for words alone, and what fails there is run again alone (`./kit test`), because the other workers would pass
+for neighbours.
 """
 
 import os
@@ -87,7 +88,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run a test that depends on the machine up to three times, until it passes; leave the others to pytest."""
     marks = {mark for mark in MARKS if item.get_closest_marker(mark)}
-    if not marks or (marks == {"browser"} and hasattr(item.config, "workerinput")):
+    alone = "measures" in marks and not item.get_closest_marker("words")
+    if not marks or (hasattr(item.config, "workerinput") and not alone):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reasons: list[str | None] = []

@@ -45,6 +45,7 @@ def test_dry_run_counts_and_estimates_and_measures_nothing(study, tmp_path):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_run_show_and_export(study, tmp_path):
     done = invoke("study", "run", study, "--folder", tmp_path / "out", "--output", tmp_path / "t.csv", "--jobs", 1)
     assert done.exit_code == 0, done.output
@@ -98,6 +99,7 @@ def test_a_study_of_which_every_row_failed_is_no_success_when_shown_either(tmp_p
 
 
 @pytest.mark.measures
+@pytest.mark.words
 @pytest.mark.parametrize("folder", [None, "here", "a b/c"])
 def test_relative_folders_measure_as_absolute_ones_do(study, tmp_path, monkeypatch, folder):
     monkeypatch.chdir(tmp_path)
@@ -109,6 +111,7 @@ def test_relative_folders_measure_as_absolute_ones_do(study, tmp_path, monkeypat
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_a_study_that_measured_nothing_is_an_error(study, tmp_path):
     study.write_text(FILE + "compilers: [no-such-compiler]\n")
     done = invoke("study", "run", study, "--folder", tmp_path / "out")
@@ -141,6 +144,7 @@ def test_a_million_fold_space_is_counted_only_with_yes(study, tmp_path):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_study_says_what_is_kept_and_goes_on(study, tmp_path, stop):
     study.write_text(FILE.replace("[4, 16]", "{from: 1, to: 60}") + "steps: 200000\n")
@@ -170,6 +174,7 @@ def test_a_stopped_study_says_what_is_kept_and_goes_on(study, tmp_path, stop):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_ctrl_c_in_a_terminal_is_quiet_while_workers_start(study, tmp_path):
     """A terminal interrupts all of a program's processes, the workers in their imports among them."""
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"

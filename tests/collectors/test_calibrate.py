@@ -104,6 +104,7 @@ def test_a_busy_host_is_told(monkeypatch):
 
 @needs_x86
 @pytest.mark.measures
+@pytest.mark.words
 def test_a_form_that_crashes_is_named():
     # An instruction of AMD's XOP extension, which no processor of today has: it ends the process that runs it.
     with pytest.raises(UnavailableError, match=r"measuring XOP_VPCMOV_XMM_XMM_XMMM128_XMM ended .*leave this form out"):

@@ -74,6 +74,7 @@ FREE_CHAIN = """unsigned long work(void) {
 
 
 @pytest.mark.measures
+@pytest.mark.words
 @pytest.mark.parametrize("name", ["work", "other"])
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize(
@@ -534,6 +535,7 @@ def test_a_comparison_is_drawn():
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_kernels_are_found_by_file_commit_and_library(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "src").mkdir()
@@ -567,6 +569,7 @@ def test_kernels_are_found_by_file_commit_and_library(tmp_path, monkeypatch):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_mistakes_are_told(monkeypatch):
     kernel = chain(10)
     for settings, message in [

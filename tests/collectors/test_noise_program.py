@@ -125,6 +125,7 @@ def test_the_program_and_its_files_are_left_alone(program):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 @pytest.mark.parametrize(
     ("function", "more", "why"),
     [
@@ -141,6 +142,7 @@ def test_what_is_refused_with_the_reason(program, function, more, why):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_programs_that_check_their_own_code(program):
     """A copy that sums its own bytes finds others, which is seen; a program that looks for a patch ends."""
     path, words = program

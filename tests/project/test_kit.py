@@ -1,5 +1,6 @@
 """./kit and its plain equivalents: which checks run when, and that what is documented is there."""
 
+import itertools
 import os
 import re
 import stat
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from _pytest.mark.expression import Expression
 
 ROOT = Path(__file__).resolve().parents[2]
+BESIDE = "words or browser and not measures"
 
 
 @pytest.fixture
@@ -49,19 +52,61 @@ def test_all_tests_come_after_all_checks(kit):
     assert [line.split()[0] for line in lines] == ["ruff", "ruff", "mypy", "lint-imports", "python", "python", "python"]
     together, browsers, alone = (line.partition(" -m pytest")[2] for line in lines[-3:])
     assert together.endswith("-m not measures and not browser")
-    assert browsers.endswith(" -m browser and not measures")
-    assert alone == " -m measures"  # what is left, one at a time
+    assert browsers.endswith(f" -m {BESIDE}")
+    assert alone == " -m measures and not words"  # what is left, one at a time
+
+
+def test_every_test_runs_in_one_part_of_all(kit):
+    chosen = [Expression.compile(line.rpartition(" -m ")[2]) for line in kit("test")[-3:]]
+    for marks in itertools.product([False, True], repeat=3):
+        marked = dict(zip(("browser", "measures", "words"), marks, strict=True))
+        if marked["words"] <= marked["measures"]:  # as the next test sees to
+            assert sum(one.evaluate(lambda name, **_: marked[name]) for one in chosen) == 1, marked  # noqa: B023
+
+
+def test_only_files_that_name_a_mark_are_looked_through_for_it(kit, tmp_path):
+    for name, mark in {"a": "browser", "b": "measures", "c": "words", "d": "skipif", "benchmarks/e": "browser"}.items():
+        path = tmp_path / "tests" / "x" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_name(f"test_{path.name}.py").write_text(f"@pytest.mark.{mark}\n")
+    files = [re.findall(r"tests/\S+", line) for line in kit("test")[-3:]]
+    assert files == [[], ["tests/x/test_a.py", "tests/x/test_c.py"], ["tests/x/test_b.py"]]
+
+
+def test_a_mark_that_its_file_does_not_name_is_refused(tmp_path):
+    path = tmp_path / "test_made.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-c", ROOT / "pyproject.toml",
+               "--rootdir", tmp_path, "-p", "no:cacheprovider", path]  # fmt: skip
+    for mark, status in (("pytest.mark.measures", 0), ("getattr(pytest.mark, 'measures')", 4)):
+        path.write_text(f"import pytest\n@{mark}\ndef test_this(): pass\n")
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == status, done.stdout + done.stderr
+    assert "test_this has the mark measures, which its file does not name" in done.stderr
+
+
+def test_what_measures_for_words_measures():
+    asked = [sys.executable, "-m", "pytest", "--co", "-q", "-p", "no:cacheprovider", "-m", "words and not measures"]
+    files = [path for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.words" in path.read_text()]
+    done = subprocess.run([*asked, *files], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert re.search(r"no tests collected \(\d+ deselected", done.stdout), done.stdout + done.stderr
 
 
 def test_what_fails_beside_another_browser_is_tried_again_alone(kit, tmp_path):
     python = tmp_path / ".venv" / "bin" / "python"
     python.write_text('#!/bin/sh\necho "python $@"\ncase "$*" in *worksteal*) exit 1;; esac\n')
     browsers, again, _ = kit("test")[-3:]
-    assert "-n 2" in browsers
-    assert again == "python -m pytest --last-failed -m browser and not measures"
-    python.write_text('#!/bin/sh\necho "python $@"\ncase "$*" in *browser\\ and*) exit 1;; esac\n')
+    assert "-n 3" in browsers
+    assert again == "python -m pytest --last-failed -m " + BESIDE
+    python.write_text('#!/bin/sh\necho "python $@"\ncase "$*" in *or\\ browser*) exit 1;; esac\n')
     with pytest.raises(AssertionError):  # its status is not 0
         kit("test")
+
+
+@pytest.mark.parametrize("lock", ["app", "dev"])
+def test_nothing_is_installed_that_every_import_of_a_notebook_would_wait_for(lock):
+    """A grammar of international addresses, read by a parser of grammars: 1.3 s of each import of jsonschema."""
+    named = re.findall(r"^(?:lark|rfc3987-syntax)==.*", (ROOT / "locks" / f"{lock}.lock").read_text(), re.M)
+    assert [line for line in named if "sys_platform == 'never'" not in line] == []
 
 
 def test_new_hands_its_words_on(kit):
@@ -115,10 +160,14 @@ def test_a_new_environment_compiles_the_simulators_and_is_ready_where_they_canno
     (tmp_path / ".venv" / ".kit-dev").unlink()
     python, calls = tmp_path / ".venv" / "bin" / "python", tmp_path / "calls"
     python.write_text(f'#!/bin/sh\necho "$@" >> "{calls}"\ncase "$*" in *util*|*compiling*) exit 1;; esac\n')
-    kit("setup", "dev")
-    assert calls.read_text().splitlines()[-1] == "-m perfkit.diagnosis.compiling host"
+    for asked in ("setup", "test"):
+        (tmp_path / ".venv" / ".kit-dev").unlink(missing_ok=True)
+        kit(asked, *["dev"] * (asked == "setup"))
+        said = [line for line in calls.read_text().splitlines() if "compiling" in line or "pytest" in line]
+        assert said[0] == "-m perfkit.diagnosis.compiling host"  # before the tests, which use them
+        assert len(said) == (1 if asked == "setup" else 4)
+        calls.unlink()
     assert (tmp_path / ".venv" / ".kit-dev").is_file()
-    calls.unlink()
     kit("setup", "dev")
     assert not calls.exists()
 

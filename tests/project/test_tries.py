@@ -109,3 +109,17 @@ def test_marked_tests_are_tried_again_and_others_are_not(tmp_path):
     assert "FAILED" in run.stdout
     assert re.search(r"FAILED .*test_a_fault_beside_neighbours", run.stdout)
     assert "wrong on a quiet machine" in run.stdout
+
+
+@pytest.mark.parametrize(("workers", "ended"), [("0", "1 passed"), ("1", "1 failed")])
+def test_what_measures_for_words_is_tried_once_beside_other_workers(tmp_path, workers, ended):
+    """Other workers would pass for neighbours, and excuse it; alone it is tried again, as all that measures."""
+    path = tmp_path / "test_made.py"
+    path.write_text(TESTS.partition("@pytest.mark.measures")[0] + "@pytest.mark.words\n@pytest.mark.measures\n"
+                    "def test_second_time():\n    assert next(count) == 2\n")  # fmt: skip
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.tries", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path,
+         "-p", "no:cacheprovider", "-n", workers, path],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert ended in run.stdout.splitlines()[-1], run.stdout + run.stderr

@@ -585,8 +585,15 @@ def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: in
 # -- the measuring process ---------------------------------------------------------------------------------------------
 
 
+_HARNESSES: dict[str, bytes] = {}
+"""The measuring processes that were compiled in this one, by their names."""
+
+
 def build_harness(folder: Path) -> Path:
-    """Compile the measuring process once into `folder`; raises UnavailableError without a C compiler."""
+    """Put the measuring process into `folder`; raises UnavailableError without a C compiler.
+
+    It is compiled once in this process: that takes as long as all the rest of a study of a few rows.
+    """
     host = Path(toolchain.__file__).parent
     sources = [
         *(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "kinds.h", "rare.h", "perfkit.h")),
@@ -601,17 +608,27 @@ def build_harness(folder: Path) -> Path:
     words = [_c_compiler(), "-O2", "-rdynamic", f"-I{NATIVE}", f"-I{host}", "-o", str(partial), str(sources[0]), "-ldl"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if program.name not in _HARNESSES:
+            _compile_harness(words, folder)
+            _HARNESSES[program.name] = partial.read_bytes()
+        else:
+            partial.write_bytes(_HARNESSES[program.name])
+            partial.chmod(0o755)
+        partial.rename(program)
+    except OSError as error:
+        raise DataError(f"cannot write to {folder}: {error.strerror}") from None
+    return program
+
+
+def _compile_harness(words: Sequence[str], folder: Path) -> None:
+    try:
         done = toolchain.run_tool(words)
     except (UnavailableError, subprocess.SubprocessError) as error:
         raise UnavailableError(f"cannot build the measuring process: {error}") from None
-    except OSError as error:
-        raise DataError(f"cannot write to {folder}: {error.strerror}") from None
     if done.returncode:
         if "No space left on device" in done.stderr:
             raise DataError(f"no space left on the disk of {folder}: make room, and the study resumes")
         raise UnavailableError(f"cannot build the measuring process: {shortened(done.stderr)}")
-    partial.rename(program)
-    return program
 
 
 def _c_compiler() -> str:

@@ -49,6 +49,7 @@ def test_one_row_a_configuration_and_every_repetition(study):
     assert runs.metadata["kind"] == "measured"
 
 
+@pytest.mark.words
 def test_saved_and_loaded(study, tmp_path):
     runs = Microbenchmark().collect(study)
     runs.to_parquet(tmp_path / "runs.parquet")
@@ -370,6 +371,7 @@ def test_executions_too_short_for_the_fence_between_them_are_told():
         assert row["cycles_low"] <= chain <= row["cycles_high"]
 
 
+@pytest.mark.words
 def test_a_study_of_before_there_was_a_choice_of_executions_goes_on():
     assert Study(CHAIN, {"CARRIED": [0]}).fingerprint() != Study(CHAIN, executions="apart").fingerprint()
     ticks = {"metric": "tsc"}  # the default then; in cycles its rows settle otherwise, and do not mix with these
@@ -386,6 +388,7 @@ def test_the_interval_of_a_row_is_in_cycles_beside_its_cycles(study):
 # -- kernels and compilers that misbehave: the row is marked, the rest goes on -----------------------------------------
 
 
+@pytest.mark.words
 def test_bad_kernels_fail_alone():
     kernel = """
 #include <unistd.h>
@@ -416,6 +419,7 @@ PK_REGION {
     assert runs.table.loc[runs.table["status"] == "failed", "tsc"].isna().all()
 
 
+@pytest.mark.words
 def test_a_report_that_cannot_be_a_column_fails_its_row_alone():
     kernel = """
 PK_REGION {
@@ -438,6 +442,7 @@ PK_REGION {
     assert table.loc[5, "message"] == f"PK_REPORT of '': {allowed}"
 
 
+@pytest.mark.words
 def test_a_region_that_never_ends_is_no_lack_of_a_fence():
     """A call of abort() leaves no end of the region, where a fence would be put: that was the message."""
     kernel = """
@@ -452,6 +457,7 @@ PK_REGION { if (K == 1) abort(); if (K == 2) _exit(7); if (K == 3) for (;;) PK_K
     assert "hung" in table.loc[3, "message"]
 
 
+@pytest.mark.words
 def test_a_crash_is_explained_by_what_was_run():
     null = "PK_REGION { *(volatile int *)(N - N) = 1; }"
     plain, limited = (
@@ -466,6 +472,7 @@ def test_a_crash_is_explained_by_what_was_run():
     assert "limits" not in told
 
 
+@pytest.mark.words
 def test_a_kernel_that_cannot_be_loaded_says_why():
     """A sanitizer's library has to come first: "exit status 1", of harmless kernels; and the name of a passing file."""
     asan = Study("PK_REGION { PK_KEEP_MEMORY(); }", flags=["-fsanitize=address"], policy=QUICK)
@@ -476,6 +483,7 @@ def test_a_kernel_that_cannot_be_loaded_says_why():
     assert message == "the kernel cannot be loaded: undefined symbol: nowhere"
 
 
+@pytest.mark.words
 def test_a_variant_that_does_not_compile_shows_the_compilers_message():
     kernel = "PK_REGION {\n#if N == 3\n    int x = undeclared_name;\n#endif\n    PK_KEEP(step);\n}"
     runs = Microbenchmark().collect(Study(kernel, {"N": list(range(8))}, policy=QUICK))
@@ -483,6 +491,7 @@ def test_a_variant_that_does_not_compile_shows_the_compilers_message():
     assert "undeclared_name" in runs.failures()["message"].iloc[0]
 
 
+@pytest.mark.words
 def test_a_missing_compiler_fails_its_rows_only():
     study = Study(KERNEL, {"N": [4]}, compilers=["no-such-compiler", "gcc"], policy=QUICK)
     table = Microbenchmark().collect(study).table.set_index("compiler")
@@ -491,6 +500,7 @@ def test_a_missing_compiler_fails_its_rows_only():
     assert any("no-such-compiler" in fault for fault in Microbenchmark().plan(study).faults)
 
 
+@pytest.mark.words
 def test_dead_code_elimination_is_caught():
     dead = "#include <immintrin.h>\nPK_REGION { __m256 x = _mm256_set1_ps(N); x = _mm256_mul_ps(x, x); (void)x; }"
     alive = dead.replace("(void)x;", "PK_KEEP_VECTOR(x);").replace(
@@ -503,6 +513,7 @@ def test_dead_code_elimination_is_caught():
     assert Microbenchmark().collect(Study(alive, **common)).table.iloc[0]["status"] == "ok"
 
 
+@pytest.mark.words
 def test_too_many_threads_fail_with_the_reason():
     many = len(os.sched_getaffinity(0)) + 1
     study = Study(KERNEL, {"N": [4]}, threads=[1, many], policy=QUICK)
@@ -511,6 +522,7 @@ def test_too_many_threads_fail_with_the_reason():
     assert f"{many} threads need as many CPUs" in table.loc[many, "message"]
 
 
+@pytest.mark.words
 def test_openmp_threads_are_pinned_one_a_cpu():
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two CPUs, this machine gives one")
@@ -527,6 +539,7 @@ PK_REGION {
     assert table["team"].tolist() == [1, 2]
 
 
+@pytest.mark.words
 def test_hardware_events_where_there_are_none_are_missing_and_software_events_count():
     kernel = """
 #include <sys/mman.h>
@@ -580,6 +593,7 @@ def test_a_cold_study_times_what_was_flushed():
     assert cold["cycles"] > 3 * hot["cycles"]
 
 
+@pytest.mark.words
 @pytest.mark.parametrize(
     "body",
     ["WORK; PK_END;", "PK_BEGIN; WORK;", "PK_END; WORK; PK_BEGIN;", "if (step % 2) PK_BEGIN; WORK; PK_END;",
@@ -595,6 +609,7 @@ def test_marks_that_do_not_come_in_pairs_fail_the_row(body):
     assert "do not come in pairs" in row["message"]
 
 
+@pytest.mark.words
 def test_programs_whose_region_is_not_in_pairs_or_without_a_main_fail(tmp_path):
     head = "#include <perfkit.h>\n"
     head += 'int work(int x) { for (int i = 0; i < 999; i++) __asm__ volatile("" : "+r"(x)); return x; }\n'
@@ -612,6 +627,7 @@ def test_programs_whose_region_is_not_in_pairs_or_without_a_main_fail(tmp_path):
         assert told in row["message"]
 
 
+@pytest.mark.words
 @pytest.mark.parametrize("compiler", ["gcc -O2", "g++ -O0", "clang -O2"])
 def test_marks_that_are_never_reached_fail_the_row_and_those_that_are_do_not(compiler):
     """All of the region was timed, settled: of marks in a loop without turns, or in the first execution alone."""
@@ -641,6 +657,7 @@ def test_marks_that_are_never_reached_fail_the_row_and_those_that_are_do_not(com
         assert ("a window of executions reached neither" in row["message"]) == (body in unreached)
 
 
+@pytest.mark.words
 def test_marks_that_a_program_never_reaches_fail_it_and_those_that_are_not_compiled_are_told(tmp_path):
     head = "#include <perfkit.h>\n"
     head += 'static int work(int x) { for (int i = 0; i < 999; i++) __asm__ volatile("" : "+r"(x)); return x; }\n'
@@ -662,6 +679,7 @@ def test_marks_that_a_program_never_reaches_fail_it_and_those_that_are_not_compi
         assert told or "pk_start" not in row["message"]
 
 
+@pytest.mark.words
 @pytest.mark.parametrize("how", ["return {};", "exit({});"])
 def test_a_program_returns_all_that_it_returns(how):
     """The system passes on eight bits: 256 was taken for 0."""
@@ -741,6 +759,7 @@ def test_intervals_of_windows_that_interrupts_meet_reach_down_to_the_truth(progr
     assert told.tolist() == [False, True, True], table["message"].tolist()
 
 
+@pytest.mark.words
 def test_a_configuration_that_is_given_twice_is_measured_once_and_told(tmp_path, caplog):
     study = Study(KERNEL, {"M": [4, 8], "N": "[4, M]"}, policy=QUICK)
     again = "1 configuration given again"
@@ -769,6 +788,7 @@ PK_REGION { long n = 2000 << (2 * (PK_NAME(turn)++ % 4)); for (long i = 0; i < n
 # -- limits and stops --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.words
 def test_a_million_fold_space_is_refused():
     study = Study(KERNEL, {name: list(range(100)) for name in ("N", "B", "C")})
     with pytest.raises(SettingError, match="1000000 configurations"):
@@ -777,6 +797,7 @@ def test_a_million_fold_space_is_refused():
         Microbenchmark().collect(Study(KERNEL, {"N": [1]}, where=["N > 1"]))
 
 
+@pytest.mark.words
 def test_failing_commands_fail_the_row_and_good_ones_run(tmp_path):
     study = Study(KERNEL, {"N": [4]}, preamble=[f"touch '{tmp_path}/n{{N}}'"], finalize=["false"], policy=QUICK)
     row = Microbenchmark().collect(study).table.iloc[0]
@@ -784,6 +805,7 @@ def test_failing_commands_fail_the_row_and_good_ones_run(tmp_path):
     assert "'false' failed with 1" in row["message"]
 
 
+@pytest.mark.words
 def test_faulty_derived_columns_cost_no_measurement():
     study = Study(KERNEL, {"N": [4]}, derive={"a": "N * 2", "b": "nn + 1"}, policy=QUICK)
     with pytest.warns(PerfkitWarning, match="derived column 'b'"):
@@ -800,6 +822,7 @@ Microbenchmark(folder=sys.argv[1], batch=128).collect(Study.from_yaml(sys.argv[2
 """
 
 
+@pytest.mark.words
 def test_killed_at_any_moment_it_resumes_with_nothing_lost_twice_or_torn(tmp_path):
     """Kill -9 the profiler four times, tear the last line as a kill in a write would, and let it finish."""
     study = Study(KERNEL, {"N": list(range(1, 121))}, policy={**QUICK, "windows": 10, "repetitions": 5}, steps=400)
@@ -833,6 +856,7 @@ def test_killed_at_any_moment_it_resumes_with_nothing_lost_twice_or_torn(tmp_pat
     assert len(seen) >= 20
 
 
+@pytest.mark.words
 def test_a_finished_study_is_not_measured_again_and_a_larger_one_only_grows(tmp_path, study):
     calls = []
     Microbenchmark(folder=tmp_path).collect(study)
@@ -847,6 +871,7 @@ def test_a_finished_study_is_not_measured_again_and_a_larger_one_only_grows(tmp_
     assert len(StudyRuns.from_folder(tmp_path).table) == 4
 
 
+@pytest.mark.words
 def test_a_stopped_study_finds_its_objects_again(tmp_path, study):
     """Interrupted after its first row, it compiles nothing anew: the objects on disk are not touched."""
 
@@ -865,6 +890,7 @@ def test_a_stopped_study_finds_its_objects_again(tmp_path, study):
     assert seen == objects
 
 
+@pytest.mark.words
 def test_a_folder_belongs_to_one_study_one_machine_and_one_writer(tmp_path, study):
     Microbenchmark(folder=tmp_path).collect(study)
     with pytest.raises(SettingError, match="another kernel"):
@@ -878,6 +904,7 @@ def test_a_folder_belongs_to_one_study_one_machine_and_one_writer(tmp_path, stud
         Microbenchmark(folder=tmp_path).collect(study)
 
 
+@pytest.mark.words
 def test_damaged_stores_are_errors(tmp_path, study):
     Microbenchmark(folder=tmp_path).collect(study)
     path = tmp_path / "results.jsonl"
@@ -890,12 +917,14 @@ def test_damaged_stores_are_errors(tmp_path, study):
         Microbenchmark(folder=tmp_path).collect(study)
 
 
+@pytest.mark.words
 def test_the_same_sweep_spread_over_processes(study):
     """Each batch is compiled in the worker that measures it, which is nobody's orphan."""
     runs = Microbenchmark(spread=True, batch=1, jobs=2).collect(study)
     assert (runs.table["N"].tolist(), set(runs.table["status"])) == ([4, 16, 64], {"ok"})
 
 
+@pytest.mark.words
 @pytest.mark.filterwarnings("default")
 def test_the_same_sweep_on_a_dask_cluster(study):
     """Through joblib's dask backend, two worker processes compile and measure whole batches."""
@@ -940,6 +969,7 @@ PK_REGION {
 }"""
 
 
+@pytest.mark.words
 def test_reports_for_which_a_row_has_no_room_fail_it():
     table = Microbenchmark().collect(Study(REPORTS, {"N": [16, 17, 20]}, policy=QUICK)).table.set_index("N")
     assert table.loc[16, "status"] == "ok"
@@ -948,6 +978,7 @@ def test_reports_for_which_a_row_has_no_room_fail_it():
     assert "a row holds 16 reports of at most 31 letters" in table.loc[20, "message"]
 
 
+@pytest.mark.words
 def test_a_report_behind_many_others_of_an_execution_is_not_lost():
     """The 65th and later ones were looked at no more."""
     kernel = """PK_REGION {
@@ -970,6 +1001,7 @@ WORKER = "#include <pthread.h>\nstatic void *work(void *p) { BEGIN " + TURNS + "
 STARTED = "pthread_t t[2]; for (int i = 0; i < 2; i++) { pthread_create(t + i, 0, work, PK); JOIN } "
 
 
+@pytest.mark.words
 @pytest.mark.parametrize(
     ("body", "works"),
     [
@@ -1020,6 +1052,7 @@ def test_threads_of_a_program_share_one_pair_of_marks(join, works):
         assert "of which all threads share one" in message
 
 
+@pytest.mark.words
 def test_one_execution_reports_a_name_once():
     """The last of two values stood in the table, without a word."""
     (message,), _ = messages('PK_REGION { PK_REPORT("moved", 1); PK_REPORT("moved", 2); }')
@@ -1042,6 +1075,7 @@ def test_one_execution_reports_a_name_once():
     assert ("PK_REPORT" in message, table["turn"].tolist()) == (False, [2]), message
 
 
+@pytest.mark.words
 @pytest.mark.parametrize("steps", [1, 3, 1000])
 def test_what_is_reported_before_and_after_the_region_is_a_column_too(steps):
     kernel = """PK_SETUP { PK_REPORT("before", 7); } PK_TEARDOWN { PK_REPORT("after", 9); }
@@ -1051,6 +1085,7 @@ def test_what_is_reported_before_and_after_the_region_is_a_column_too(steps):
     assert table[["before", "within", "after"]].iloc[0].tolist() == [7, 8, 9]
 
 
+@pytest.mark.words
 def test_events_beside_marks_are_told_to_be_of_whole_executions():
     touches = (
         "char *p = mmap(0, 1 << 16, 3, 34, -1, 0); for (int i = 0; i < 16; i++) p[i << 12] = 1; munmap(p, 1 << 16);"
@@ -1062,6 +1097,7 @@ def test_events_beside_marks_are_told_to_be_of_whole_executions():
         assert ("events are counted in whole executions" in message) == told
 
 
+@pytest.mark.words
 def test_cycles_of_windows_among_which_the_clock_rate_changes(tmp_path):
     """Each window's own two chains are up to a hundredth off: those with the fewest cycles had chains that seemed long,
     and by the mean rate they were of the fastest moments. Both gave 0.3 to 0.5 % too few cycles."""
@@ -1131,6 +1167,7 @@ def test_windows_of_few_executions_hold_the_truth_and_are_told(steps, metric):
         assert (settled["message"] == "").all(), shown
 
 
+@pytest.mark.words
 def test_a_kernel_that_remembers_its_memory_is_not_given_anothers():
     """Its variables outlived a pass: what it had built in the memory was another kernel's by then."""
     kernel = """static uint64_t *mine; static long visits;

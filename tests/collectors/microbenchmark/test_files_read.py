@@ -336,6 +336,7 @@ def test_a_folder_of_optimisation_records_is_listed_once_for_many_variants(tmp_p
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_a_study_goes_on_with_the_same_files_alone(tmp_path, monkeypatch):
     written(tmp_path, k_c=KERNEL, inc__deep_h="#define DEEP 100\n", b__deep_h="#define DEEP 200\n")
     monkeypatch.setenv("CPATH", str(tmp_path / "inc"))

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import read_state
 from perfkit.collectors.microbenchmark import Microbenchmark
-from perfkit.collectors.microbenchmark.compile import batches_of, compile_batch, shortened
+from perfkit.collectors.microbenchmark import compile as compiling
+from perfkit.collectors.microbenchmark.compile import batches_of, build_harness, compile_batch, shortened
 from perfkit.collectors.microbenchmark.origin import metadata_of
 from perfkit.collectors.microbenchmark.sources import NATIVE, idle_dimensions, leading_includes
-from perfkit.errors import SettingError
+from perfkit.errors import DataError, SettingError
 from perfkit.study.study import Study, split_compiler
 
 QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}
@@ -86,6 +88,7 @@ def test_a_compiler_beside_the_study_file(tmp_path):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_a_studys_run_tells_of_it(caplog):
     study = Study("PK_REGION { long n = N; PK_KEEP(n); }", {"N": [1, 2], "SIZE": [1, 2]}, policy=QUICK, steps=1)
     assert len(collected(study)) == 4
@@ -93,6 +96,7 @@ def test_a_studys_run_tells_of_it(caplog):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_no_macro_header_or_name_reaches_another_variant(tmp_path):
     (tmp_path / "size.h").write_text(
         "#ifndef SIZE_H\n#define SIZE_H\n#if SET == 1\n#define ITEMS 1000\n#endif\n#endif\n"
@@ -112,6 +116,7 @@ def test_no_macro_header_or_name_reaches_another_variant(tmp_path):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_a_macro_that_a_system_header_asks_for_counts_although_headers_are_precompiled():
     """NDEBUG empties assert(): a header compiled before it is known would keep the check."""
     kernel = '#include <assert.h>\nPK_REGION { int n = 0; assert(++n); PK_REPORT("checked", n); }'
@@ -122,6 +127,7 @@ def test_a_macro_that_a_system_header_asks_for_counts_although_headers_are_preco
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_sources_headers_and_libraries(tmp_path):
     (tmp_path / "in clude").mkdir()
     (tmp_path / "in clude" / "part.h").write_text("double part(double x);\n")
@@ -139,6 +145,7 @@ def test_sources_headers_and_libraries(tmp_path):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 @pytest.mark.parametrize("again", [False, True], ids=["file", "written and read again"])
 def test_headers_beside_a_kernel_in_a_subfolder_are_found_from_anywhere(tmp_path, again):
     for name, value in (("k", 7), ("h", 8)):
@@ -157,6 +164,7 @@ def test_headers_beside_a_kernel_in_a_subfolder_are_found_from_anywhere(tmp_path
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_kernels_of_the_same_text_keep_their_own_headers(tmp_path):
     (tmp_path / "s").mkdir()
     for name, value in (("a", 1), ("b", 2)):
@@ -195,6 +203,7 @@ def test_words_of_the_flags_that_are_no_options_are_named():
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_flags_with_spaces_and_quotes_are_taken_once(tmp_path):
     kernel = 'PK_REGION { PK_REPORT("length", sizeof TEXT - 1); PK_REPORT("n", N); }'
     flags = [r"""-O1 '-DTEXT="a b  c"'""", r"""-O1 "-DTEXT=\"it's\"" """]
@@ -286,6 +295,7 @@ def test_events_are_counts_per_execution_however_many_windows_there_are(region, 
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_a_program_that_fails_fails_its_row():
     plain = PROGRAM.replace("BEGIN", "").replace("END", "")
     study = Study(plain, {"FAIL": [0, 1]}, arguments=["1", "1"], policy=QUICK)
@@ -393,6 +403,7 @@ def test_a_loop_that_the_compiler_worked_out_is_told():
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_memory_and_files_are_limited():
     kernel = """PK_REGION {
 #if WHAT == 1
@@ -420,6 +431,23 @@ def test_a_plan_counts_a_process_for_every_window_of_a_program(tmp_path):
     assert seconds[1] - seconds[0] > 0.3
 
 
+def test_the_measuring_process_is_compiled_once_in_a_process(tmp_path, monkeypatch):
+    """Each study without a folder compiled it, and each batch of a cluster's: most of what a small one took."""
+    calls = []
+    run = toolchain.run_tool
+    monkeypatch.setattr(compiling, "_HARNESSES", {})
+    monkeypatch.setattr(toolchain, "run_tool", lambda words: calls.append(words) or run(words))
+    programs = [build_harness(tmp_path / name) for name in ("a", "b", "a")]
+    assert len(calls) == 1
+    assert programs[0] == programs[2] != programs[1]
+    assert programs[0].read_bytes() == programs[1].read_bytes()
+    assert all(os.access(program, os.X_OK) for program in programs)
+    assert not list(tmp_path.rglob("*.partial"))
+    (tmp_path / "c").touch()
+    with pytest.raises(DataError, match=r"cannot write to .*c: File exists"):
+        build_harness(tmp_path / "c")
+
+
 def test_what_compilers_of_other_tasks_read_is_not_written_again(tmp_path):
     """A kernel's file was emptied and written anew by each task: one of 700 variants missed its region."""
     study = Study("PK_REGION { long n = N; PK_KEEP(n); }", {"N": [1, 2]})
@@ -438,6 +466,7 @@ def test_what_compilers_of_other_tasks_read_is_not_written_again(tmp_path):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_names_of_cpp_functions_are_told_as_linkers_see_them(tmp_path):
     calls = "namespace ns { void begin(); void end(); } void begin(); void end();"
     (tmp_path / "main.cpp").write_text(

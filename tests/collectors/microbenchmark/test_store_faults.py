@@ -24,6 +24,7 @@ KERNEL = "PK_REGION { long sum = 0; for (long i = 0; i < N; i++) { sum += i; PK_
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_failed_rows_are_tried_again_when_asked_to(tmp_path, monkeypatch):
     """Also after the compiler that was missing has been installed."""
     study = Study(KERNEL, {"N": [1, 2]}, compilers=["cc-of-tomorrow", "gcc"], policy=QUICK)
@@ -43,6 +44,7 @@ def test_failed_rows_are_tried_again_when_asked_to(tmp_path, monkeypatch):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_a_changed_header_is_refused_and_put_back_is_taken(tmp_path):
     (tmp_path / "part.h").write_text("#define STEP 1\n")
     (tmp_path / "k.c").write_text('#include "part.h"\nPK_REGION { for (long i = 0; i < N; i += STEP) PK_KEEP(i); }\n')
@@ -57,6 +59,7 @@ def test_a_changed_header_is_refused_and_put_back_is_taken(tmp_path):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_damaged_metadata_and_records_are_named(tmp_path):
     study = Study(KERNEL, {"N": [1]}, policy=QUICK)
     Microbenchmark(folder=tmp_path, jobs=1).collect(study)
@@ -125,6 +128,7 @@ def test_a_header_that_changes_while_the_study_is_compiled_is_refused(tmp_path):
 
 
 @pytest.mark.measures
+@pytest.mark.words
 @pytest.mark.parametrize("how", [{"libraries": ["libf.a"]}, {"libraries": ["f"], "flags": ["-O2 -L."]}])
 def test_a_rebuilt_library_is_refused(tmp_path, how):
     def build(turns: int) -> None:
@@ -156,6 +160,7 @@ def test_streams_arrays_have_four_times_the_last_cache():
 
 
 @pytest.mark.measures
+@pytest.mark.words
 def test_derived_columns_know_the_host_and_are_shown():
     derive = {"share": "8 * N / LAST_CACHE", "each": "cycles / N"}
     kernel = "PK_REGION { for (long i = 0; i < N; i++) PK_KEEP(i); }"
