@@ -52,7 +52,8 @@ def with_seconds(grid: Grid, report: Report) -> Grid:
     """Return a table whose times with a unit in each cell (``500ms``) are numbers of seconds, and are called so."""
     found: dict[int, np.ndarray] = {}
     for i, name in enumerate(grid.names):
-        if is_number(grid.columns[i]) or not (is_name_of_clock(name) or name.lower() == "seconds") or unit_of(name):
+        own = unit_of(name) if name.lower() != "seconds" else ""
+        if own or is_number(grid.columns[i]) or not is_name_of_clock(name):
             continue
         seconds = [_seconds(c) if c else np.nan for c in as_text(grid.columns[i])]
         if None not in seconds and not np.isnan(np.array(seconds, dtype=float)).all():

@@ -37,6 +37,7 @@ _EVENTS, _COUNTS = ("event", "name", "counter", "metric"), ("value", "count")
 _RUNS = ("run", "name", "workload", "benchmark", "bench", "program", "application", "app", "command", "test", "label",
          "id")  # fmt: skip
 _OF_ROWS = ("at", "seconds", "interval", "place", "cpu", "core", "socket", "thread", "region", "function")
+_JSON = ("{", "[{", "[[{", "[\n", "[ ")  # else a heading of TOML or INI
 _LOOKED_AT, _MOST, _MOST_SHOWN = 200, 5_000_000, 8
 
 
@@ -55,7 +56,7 @@ class _Found:
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format: a document in which time and work are before numbers."""
     text = head.lstrip("\ufeff \t\r\n")
-    if not text.startswith(("{", "[{", "[\n", "[ ")):
+    if not text.startswith(_JSON):
         lines = (text.rpartition("\n")[0] or text).splitlines()[:_LOOKED_AT]
         if not all(_LINE.fullmatch(line) for line in lines):
             return False
@@ -114,7 +115,7 @@ def _of_object(node: dict[str, Any], report: Report, passed: dict[str, None]) ->
     cells = {k: n for k, v in node.items() if (n := _cell(v)) is not None and k.lower() not in _RUNS}
     rows = [cells] if _counts_both({k for k, v in cells.items() if _is_number(v)}) else _of_columns(node)
     told = {k: v for k, v in cells.items() if k.lower() in _OF_ROWS or is_name_of_clock(k)}
-    if not rows and _counts_both({*cells}):
+    if not rows and _counts_both({*cells, *(k for k, v in node.items() if v is None)}):
         report.problem(0, json.dumps(cells), "expected whole decimal numbers as counts of time and work")
     inside = dict[str, list[_Found]]()
     for key, child in node.items():
@@ -190,7 +191,7 @@ def _parsed(content: Opened) -> Any:
     """
     text = content.text().lstrip("\ufeff")
     try:
-        if text.lstrip().startswith(("{", "[{", "[\n", "[ ")):
+        if text.lstrip().startswith(_JSON):
             return _of_json(text)
         if _is_yaml(text):
             if len(text) > _MOST:
