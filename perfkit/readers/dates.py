@@ -31,12 +31,15 @@ _TIME = re.compile(
 )
 _MONTHS_BY_NAME = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAMED_MONTH = re.compile(
-    rf"(?P<month>{'|'.join(_MONTHS_BY_NAME)})[a-z]* (?P<day>\d\d?), (?P<year>\d{{4}}) (?:@ )?(?P<time>\d\d:\d\d:\d\d(?:\.\d+)?)",
+    rf"(?P<month>{'|'.join(_MONTHS_BY_NAME)})[a-z]* (?P<day>\d\d?), (?P<year>\d{{4}}) "
+    r"(?:@ )?(?P<time>\d\d:\d\d:\d\d(?:\.\d+)?)",
     re.IGNORECASE,
 )
-_PIECES = re.compile(r"(?:(?P<h>\d+) ?h)? ?(?:(?P<min>\d+) ?m(?:in)?(?![a-z]))? ?(?:(?P<value>\d+(?:[.,]\d+)?) ?(?P<unit>[a-zµμ]+))?")
+_PIECES = re.compile(
+    r"(?:(?P<h>\d+) ?h)? ?(?:(?P<min>\d+) ?m(?:in)?(?![a-z]))? ?(?:(?P<value>\d+(?:[.,]\d+)?) ?(?P<unit>[a-zµμ]+))?"
+)
 _IN_SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 1000, "msec": 1000, "us": 10**6,
-               "usec": 10**6, "µs": 10**6, "μs": 10**6, "ns": 10**9, "nsec": 10**9}  # how many make a second
+               "usec": 10**6, "µs": 10**6, "μs": 10**6, "ns": 10**9, "nsec": 10**9}  # fmt: skip
 _OF_DAY = re.compile(
     r"(?:local|utc)?[ _-]?(?:(?:wall[ _-]?)?clock(?:[ _-]?time)?|time[ _-]?of[ _-]?day|time[ _-]?stamp|when|uhrzeit|"
     r"zeitpunkt|zeitstempel|horodatage|heure|hora|hh:mm:ss)",

@@ -1,4 +1,4 @@
-"""A name and a count on each line (``cycles: 3000``, ``PAPI_TOT_CYC = 3000``, ``3000 cycles``), as programs print them."""
+"""A name and a count on each line (``cycles: 3000``, ``TOT_CYC = 3000``, ``3000 cycles``), as small programs print."""
 
 import re
 

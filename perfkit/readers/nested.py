@@ -198,7 +198,7 @@ def _parsed(content: Opened) -> Any:
                 raise FormatError(
                     f"{content.name}: YAML of {len(text):,} characters; at most {_MOST:,} are read. Write it as JSON"
                 )
-            documents = list(yaml.load_all(text, _Plain))  # noqa: S506 - a BaseLoader, of texts alone
+            documents = list(yaml.load_all(text, _Plain))
             return documents[0] if len(documents) == 1 else documents
         try:
             return tomllib.loads(text)

@@ -205,7 +205,10 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Ask `perfkit asm` what an instruction costs. " + _STAT,
     ),
     (
-        r"(?m)^Benchmark\s+(?:\(\w+\)\s+)*Mode\s+Cnt\s+Score\b|\A# JMH version: |^\S+:\W?\w[\w.\-]*[ \t]+\w+[ \t].*[ \t]#/op[ \t]*$",
+        (
+            r"(?m)^Benchmark\s+(?:\(\w+\)\s+)*Mode\s+Cnt\s+Score\b|\A# JMH version: |"
+            r"^\S+:\W?\w[\w.\-]*[ \t]+\w+[ \t].*[ \t]#/op[ \t]*$"
+        ),
         "JMH's table: scores per operation, no counts over intervals",
         _JMH,
     ),

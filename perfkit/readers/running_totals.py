@@ -9,7 +9,7 @@ import pandas as pd
 from perfkit.errors import FormatError, counted
 from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, sounds_like_event
 
 _SURE = 9  # steps that must all go up before it is no accident
 _CERTAIN = 20
@@ -288,15 +288,18 @@ def note_few_that_rise(names: dict[int, str], values: dict[int, np.ndarray], row
     Two or three rows rise by chance: they are told of where time and work grow by a third of what they were, as totals
     do at their beginning.
     """
-    counters = [i for i in names if is_axis(names[i]) or not _GAUGE.search(names[i])]
-    axes = [i for i in counters if is_axis(names[i])]
     later = rows.later
-    if not 0 < len(later) < _SURE * rows.n_series or report.asked.cumulative is not None or len(counters) < 2:
+    if not 0 < len(later) < _SURE * rows.n_series or report.asked.cumulative is not None or len(names) < 2:
         return
-    few = len(later) < _FEW
-    least = {i: values[i][rows.before[later]] / 3 if few and i in axes else 0.0 for i in counters}
-    steps = {i: rows.steps(values[i]) for i in counters}
-    if (axes or not few) and all((s >= least[i]).all() and ((s > 0).all() or (few and i not in axes)) for i, s in steps.items()):
+    steps = {i: rows.steps(values[i]) for i in names}
+    axes = [i for i in names if is_axis(names[i])]
+    if len(later) < _FEW:
+        counters = [i for i in names if i in axes or sounds_like_event(names[i]) or not _GAUGE.search(names[i])]
+        grown = all((steps[i] > 0).all() and (3 * steps[i] >= values[i][rows.before[later]]).all() for i in axes)
+        rising = bool(axes) and grown and all((steps[i] >= 0).all() for i in counters)
+    else:
+        rising = all((s > 0).all() for s in steps.values())
+    if rising:
         report.note(
             f"caution: every count rises in each of the {len(rows.before):,} rows, which are read as counts; if they "
             "are running totals, say cumulative=True (in a shell: perfkit convert FILE OUT.parquet --cumulative)"

@@ -202,7 +202,9 @@ def test_the_delta_of_energibridge_is_a_length(read):
 
 # ------------------------------------------------------------------ JMH
 
-_RESULT = 'Result "m.sum":\n  12.0 ±(99.9%) 0.1 ns/op [Average]\n  (min, avg, max) = (11.9, 12.0, 12.1), stdev = 0.05\n\n'
+_RESULT = (
+    'Result "m.sum":\n  12.0 ±(99.9%) 0.1 ns/op [Average]\n  (min, avg, max) = (11.9, 12.0, 12.1), stdev = 0.05\n\n'
+)
 _HEAD = f'Secondary result "m.sum:·perf":\nPerf stats:\n{"-" * 50}\n\n'
 
 
