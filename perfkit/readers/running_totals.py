@@ -285,7 +285,7 @@ def counts_between(
 def note_few_that_rise(names: dict[int, str], values: dict[int, np.ndarray], rows: Rows, report: Report) -> None:
     """Say that all counts of a table with a clock rise in every row, where its rows are too few to prove anything.
 
-    Two or three rows rise by chance: they are told of where time and work grow by a third of what they were, as totals
+    Two or three rows rise by chance: there it is said where time and work grow by a third of what they were, as totals
     do at their beginning.
     """
     later = rows.later
