@@ -343,3 +343,9 @@ def test_lines_of_cachegrind_that_make_no_sense_add_nothing(write):
 def test_a_line_of_one_sign_is_no_thread():
     assert not perf_text._by_thread([" x", "      3000      cycles", "  #  1.0 GHz"])
     assert perf_text._by_thread([" x", "   app-17      3000      cycles"])
+
+
+def test_the_number_of_an_interval_is_no_time(write):
+    table = pk.read_samples(write("cycles,interval,instructions\n3000,0,6000\n3001,1,5999\n")).table
+    assert table["interval"].tolist() == [0, 1, 0, 1]
+    assert table[["at", "seconds"]].isna().all(axis=None)
