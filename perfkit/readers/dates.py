@@ -14,7 +14,7 @@ import pandas as pd
 
 from perfkit.readers.grid import Grid, as_text, is_number
 from perfkit.readers.report import Report
-from perfkit.samples.clocks import is_name_of_clock, unit_of
+from perfkit.samples.clocks import is_name_of_clock, unit_of_clock
 
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?))?", re.IGNORECASE
@@ -55,7 +55,7 @@ def with_seconds(grid: Grid, report: Report) -> Grid:
     """Return a table whose times with a unit in each cell (``500ms``) are numbers of seconds, and are called so."""
     found: dict[int, np.ndarray] = {}
     for i, name in enumerate(grid.names):
-        own = unit_of(name) if name.lower() != "seconds" else ""
+        own = unit_of_clock(name) if name.lower() != "seconds" else ""
         if own or is_number(grid.columns[i]) or not is_name_of_clock(name):
             continue
         seconds = [_seconds(c) if c else np.nan for c in as_text(grid.columns[i])]

@@ -137,7 +137,7 @@ def is_name_of_clock(name: str) -> bool:
     return match is not None and ((match["word"] or "").lower() != "interval" or bool(match["unit"]))
 
 
-def unit_of(name: str) -> str:
+def unit_of_clock(name: str) -> str:
     """Return the unit that a clock's name tells (``ms`` of ``time_ms``); "" for none."""
     match = _named(name)
     return (match["unit"] or match["only"] or "") if match is not None else ""
