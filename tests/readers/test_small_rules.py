@@ -349,3 +349,34 @@ def test_the_number_of_an_interval_is_no_time(write):
     table = pk.read_samples(write("cycles,interval,instructions\n3000,0,6000\n3001,1,5999\n")).table
     assert table["interval"].tolist() == [0, 1, 0, 1]
     assert table[["at", "seconds"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize(
+    ("values", "even"),
+    [
+        ([9, 1, 2, 3, 9], True),
+        ([9, 5, 10, 15, 0], True),
+        ([9, 1, 2, 4, 9], False),
+        ([9, 3, 2, 1, 9], False),
+        ([9, 2, 2, 2, 9], False),
+        ([1, 2, 3, 4], False),  # one step
+    ],
+)
+def test_which_columns_number_the_rows_between_the_first_and_the_last(values, even):
+    assert summary_rows._even(np.array(values, dtype=float)) is even
+
+
+@pytest.mark.parametrize(("value", "mean"), [(20.0, True), (20.5, True), (20.6, False), (19.5, True), (19.4, False)])
+def test_a_mean_may_be_rounded(value, mean):
+    assert summary_rows._is_mean(np.array([10.0, value, 30.0]), 1) is mean
+
+
+@pytest.mark.parametrize(("second", "numbers"), [(0, True), (4, True), (7, False)])
+def test_a_column_that_numbers_the_rows_of_each_run(write, second, numbers):
+    """In both runs from one beginning, or on and on; a run that begins elsewhere has counts that rise by one."""
+    rows = [
+        f"{run},{start + i},{3000 + i * i},{6000 - i * i}" for run, start in (("a", 0), ("b", second)) for i in range(4)
+    ]
+    samples = pk.read_samples(write("\n".join(["run,x,cycles,instructions", *rows]) + "\n"))
+    assert any("number the rows, left out: x" in n for n in samples.notes) is numbers
+    assert ("x" in set(samples.table["event"])) is not numbers
