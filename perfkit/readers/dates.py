@@ -1,10 +1,12 @@
 """Columns of dates and of times of day as seconds.
 
 Dates are those of ISO 8601 (``2026-01-05T10:00:00``, with a blank for T, a fraction, a zone or Z), and as spreadsheets
-write them (``5.1.2026 10:00:00``, ``1/5/2026 10:00:00 AM``) where the column tells the day from the month.
+write them (``5.1.2026 10:00:00``, ``1/5/2026 10:00:00 AM``) where the column tells the day from the month, and as
+Kibana does (``Jan 5, 2026 @ 10:00:00.000``). Times with a unit in each cell (``500ms``, ``1m30s``) become seconds.
 """
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +14,7 @@ import pandas as pd
 
 from perfkit.readers.grid import Grid, as_text, is_number
 from perfkit.readers.report import Report
+from perfkit.samples.clocks import is_name_of_clock, unit_of_clock
 
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?))?", re.IGNORECASE
@@ -26,6 +29,17 @@ _TIME = re.compile(
     rf"(?P<hour>\d\d?):(?P<minute>[0-5]\d):(?P<second>[0-5]\d(?:[.,]\d+)?){_HALF}",
     re.IGNORECASE,
 )
+_MONTHS_BY_NAME = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMED_MONTH = re.compile(
+    rf"(?P<month>{'|'.join(_MONTHS_BY_NAME)})[a-z]* (?P<day>\d\d?), (?P<year>\d{{4}}) "
+    r"(?:@ )?(?P<time>\d\d:\d\d:\d\d(?:\.\d+)?)",
+    re.IGNORECASE,
+)
+_PIECES = re.compile(
+    r"(?:(?P<h>\d+) ?h)? ?(?:(?P<min>\d+) ?m(?:in)?(?![a-z]))? ?(?:(?P<value>\d+(?:[.,]\d+)?) ?(?P<unit>[a-zµμ]+))?"
+)
+_IN_SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 1000, "msec": 1000, "us": 10**6,
+               "usec": 10**6, "µs": 10**6, "μs": 10**6, "ns": 10**9, "nsec": 10**9}  # fmt: skip
 _OF_DAY = re.compile(
     r"(?:local|utc)?[ _-]?(?:(?:wall[ _-]?)?clock(?:[ _-]?time)?|time[ _-]?of[ _-]?day|time[ _-]?stamp|when|uhrzeit|"
     r"zeitpunkt|zeitstempel|horodatage|heure|hora|hh:mm:ss)",
@@ -35,6 +49,33 @@ _DAY_ALONE = re.compile(r"\d{4}([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2\d\d(?:\d\
 _MONTHS = 12
 _DAY = 86_400.0  # in s
 _MOST_STEPS = 10.0  # of the usual length, by which a clock goes on over midnight; else it begins anew
+
+
+def with_seconds(grid: Grid, report: Report) -> Grid:
+    """Return a table whose times with a unit in each cell (``500ms``) are numbers of seconds, and are called so."""
+    found: dict[int, np.ndarray] = {}
+    for i, name in enumerate(grid.names):
+        own = unit_of_clock(name) if name.lower() != "seconds" else ""
+        if own or is_number(grid.columns[i]) or not is_name_of_clock(name):
+            continue
+        seconds = [_seconds(c) if c else np.nan for c in as_text(grid.columns[i])]
+        if None not in seconds and not np.isnan(np.array(seconds, dtype=float)).all():
+            found[i] = np.array(seconds, dtype=float)
+    if not found:
+        return grid
+    report.note(f"times with a unit in each cell, taken as seconds: {', '.join(grid.names[i] for i in found)}")
+    names = tuple(f"{n} (s)" if i in found and n.lower() != "seconds" else n for i, n in enumerate(grid.names))
+    columns = tuple(found.get(i, column) for i, column in enumerate(grid.columns))
+    return replace(grid, names=names, columns=columns, matrix=None)
+
+
+def _seconds(cell: str) -> float | None:
+    """Return a time with its unit in s; None for anything else."""
+    match = _PIECES.fullmatch(cell.strip().lower())
+    if match is None or not any(match.groups()) or (match["unit"] and match["unit"] not in _IN_SECONDS):
+        return None
+    last = float(match["value"].replace(",", ".")) / _IN_SECONDS[match["unit"]] if match["value"] else 0.0
+    return 3600.0 * int(match["h"] or 0) + 60.0 * int(match["min"] or 0) + last
 
 
 def date_columns(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarray]:
@@ -71,6 +112,7 @@ def _with_iso_dates(cells: list[str | None]) -> list[str | None]:
 
     With points the day comes first. With slashes a number above 12 tells it, or dates that are all the same day.
     """
+    cells = [c if c is None or (m := _NAMED_MONTH.fullmatch(c)) is None else _iso(m) for c in cells]
     local = {row: m for row, c in enumerate(cells) if c is not None and (m := _LOCAL.fullmatch(c))}
     day_first = any(m["sign"] == "." or int(m["first"]) > _MONTHS for m in local.values())
     day_second = any(m["sign"] == "/" and int(m["second"]) > _MONTHS for m in local.values())
@@ -84,6 +126,11 @@ def _with_iso_dates(cells: list[str | None]) -> list[str | None]:
         if hour is not None:
             out[row] = f"{m['year']}-{int(month):02d}-{int(day):02d} {hour:02d}:{m['rest']}"
     return out
+
+
+def _iso(named: re.Match[str]) -> str:
+    month = _MONTHS_BY_NAME.index(named["month"].lower()) + 1
+    return f"{named['year']}-{month:02d}-{int(named['day']):02d} {named['time']}"
 
 
 def _has_days(grid: Grid) -> bool:

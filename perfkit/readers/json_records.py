@@ -158,7 +158,10 @@ def _flat(record: dict[str, Any]) -> dict[str, Any]:
     inner = record[inside[0]]
     if not inner or set(inner) & set(record) or not all(v is None or is_plain_number(v) for v in inner.values()):
         return record
-    return {k: v for k, v in record.items() if k != inside[0]} | inner
+    around = {k: v for k, v in record.items() if k != inside[0]}
+    if isinstance(name := around.get("name"), str) and not {"run", *inner} & around.keys():
+        around = {"run": name} | {k: v for k, v in around.items() if k != "name"}
+    return around | inner
 
 
 def _by_line(content: Opened, report: Report) -> tuple[list[dict[str, Any]], Sequence[int]]:

@@ -1,4 +1,4 @@
-"""A name and a count on each line (``cycles: 3000``, ``PAPI_TOT_CYC = 3000``), as small programs print them."""
+"""A name and a count on each line (``cycles: 3000``, ``TOT_CYC = 3000``, ``3000 cycles``), as small programs print."""
 
 import re
 
@@ -13,12 +13,13 @@ from perfkit.readers.scales import caution_of_scale
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 NAME = "named-counts"
-TITLE = "a name and a count on each line (name: count, name = count)"
+TITLE = "a name and a count on each line (name: count, name = count, count name)"
 
 # Whole numbers only: means and ratios have fractions, and are no counts.
 _LINE = re.compile(
     r"^\s*\"?(?P<event>[A-Za-z][\w.:/\-]*?)\"?(?:\s*[:=]\s*(?P<count>\d+(?:[,'\u2019\u202f\u00a0_]\d{2,3})*)\s*,?|"
     r"(?:\s*[,;\t]\s*|\s+)(?P<plain>\d+)\s*)$"
+    r"|^\s*(?P<first>\d+(?:[,'\u2019\u202f\u00a0_]\d{2,3})*)(?:\s*[:=,;\t]\s*|\s+)\"?(?P<named>[A-Za-z][\w.:/\-]*)\"?\s*$"
 )
 _LOOKED_AT = 200
 _OF_PANDAS = re.compile(r'(?:"")?,"?0"?$')  # the header of a series
@@ -29,8 +30,9 @@ def recognise(head: str) -> bool:
     lines = [x for x in head.lstrip("\ufeff").splitlines()[:_LOOKED_AT] if x.strip() and not x.startswith("#")]
     lines = lines[bool(lines and _OF_PANDAS.match(lines[0])) :]
     found = [_LINE.match(x) for x in lines]
-    known = {normalise(m["event"]) for m in found if m}
-    return all(found) and bool(known & set(TIME_EVENTS)) and bool(known & set(WORK_EVENTS))
+    known = {normalise(m["event"] or m["named"]) for m in found if m}
+    one_order = len({m["first"] is None for m in found if m}) == 1
+    return all(found) and one_order and bool(known & set(TIME_EVENTS)) and bool(known & set(WORK_EVENTS))
 
 
 def read(content: Opened, report: Report, run: str) -> Dump:
@@ -39,8 +41,9 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     for number, line in enumerate(content.lines(), 1):
         match = _LINE.match(line.lstrip("\ufeff"))
         if match is not None:
-            events.append(match["event"])
-            tokens.append(Token((match["count"] or match["plain"]).replace("_", ""), number, whole=True))
+            events.append(match["event"] or match["named"])
+            text = match["count"] or match["plain"] or match["first"]
+            tokens.append(Token(text.replace("_", ""), number, whole=True))
         elif not events and _OF_PANDAS.match(line):
             report.describes(number)
         elif line.startswith("#"):

@@ -20,6 +20,10 @@ _METRICS = (
     r"[^\n]*([,;\t])[ ]*\r?\n[^\n]*\d\1[ ]*\r?(?:\n|\Z)"
 )
 _STAT = "Count the events with `perf stat -I 100 -e cycles,instructions,...`."
+_JMH = (
+    "JMH's perfnorm divides by operations; -prof perf prints perf's counts, which perfkit reads: give all of that "
+    "output. " + _STAT
+)
 _CALIPER = (
     "Write a list of records, exclusive counts of each region, with `cali-query -j FILE.cali`, and say which are "
     "cycles and instructions: --time-event papi.PAPI_TOT_CYC --work-event papi.PAPI_TOT_INS."
@@ -116,7 +120,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     (
         r'\A\s*"Benchmark","Mode","Threads"|\A\s*\[\s*\{\s*"jmhVersion"',
         "JMH's table: scores per operation, no counts over intervals",
-        "JMH's perfnorm divides by operations. " + _STAT,
+        _JMH,
     ),
     (
         r"(?m)^[^\n]*Mem Read \(MB/s\)",
@@ -201,9 +205,12 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Ask `perfkit asm` what an instruction costs. " + _STAT,
     ),
     (
-        r"(?m)^Benchmark\s+(?:\(\w+\)\s+)*Mode\s+Cnt\s+Score\b",
+        (
+            r"(?m)^Benchmark\s+(?:\(\w+\)\s+)*Mode\s+Cnt\s+Score\b|\A# JMH version: |"
+            r"^\S+:\W?\w[\w.\-]*[ \t]+\w+[ \t].*[ \t]#/op[ \t]*$"
+        ),
         "JMH's table: scores per operation, no counts over intervals",
-        "JMH's perfnorm divides by operations. " + _STAT,
+        _JMH,
     ),
     (
         r"(?m)^Benchmark\S+[ \t]+\d+[ \t]+[\d.]+ ns/op\b",

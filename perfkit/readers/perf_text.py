@@ -55,6 +55,8 @@ _COMMA_AT = re.compile(rf"^[ \t]*\d+,\d{{3,9}}[ \t]+{_PLACE}{_VALUE}[ \t]+{_REST
 _HEADER = re.compile(r"^#[ \t]+time\b(?P<columns>.*)$")
 _STARTED = re.compile(r"^# started on (?P<when>.+)$")
 _STATS_FOR = re.compile(r"^[ \t]*Performance counter stats for (?P<what>.*?)(?: \((?P<runs>\d+) runs\))?:[ \t]*$")
+# JMH (-prof perf) prints perf's output of a benchmark, without its first line, in the middle of its own.
+_OF_JMH = re.compile(r'^Secondary result "(?P<what>.+?):\W?perf":[ \t]*$', re.MULTILINE)
 _SECONDS = re.compile(
     r"^[ \t]*(?P<s>\d+[.,]\d+)[ \t]+(?:\+-[ \t]+\d+[.,]\d+[ \t]+)?seconds (?P<what>time elapsed|user|sys)\b"
 )
@@ -82,6 +84,8 @@ _SINGLE = re.compile(
 
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format."""
+    if _OF_JMH.search(head) is not None:
+        return True
     lines = [x[:400] for x in _unquoted(head.splitlines()[:400])]
     if any(_STATS_FOR.match(x) or _HEADER.match(x) for x in lines):
         return True
@@ -94,7 +98,8 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     whole = content.lines()
     lines = _unquoted(whole)
     report.describes([n for n, (line, of) in enumerate(zip(lines, whole, strict=True), 1) if of.strip() and not line])
-    reader = _Reader(report, threads=_by_thread(lines), begins=_first_head(lines))
+    jmh = any(_OF_JMH.match(line) for line in lines)
+    reader = _Reader(report, threads=_by_thread(lines), begins=_first_head(lines), jmh=jmh)
     ends_whole = content.ends_with_newline
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
@@ -128,7 +133,7 @@ def _by_thread(lines: list[str]) -> bool:
 def _first_head(lines: list[str]) -> int:
     """Return the number of the line that begins perf's own output; 0 where it has none, or begins with counts."""
     for number, line in enumerate(lines, 1):
-        if _STATS_FOR.match(line):
+        if _STATS_FOR.match(line) or _OF_JMH.match(line):
             return number
         if _STARTED.match(line) or _HEADER.match(line) or ((match := _LINE.match(line)) is not None and match["at"]):
             return 0
@@ -145,8 +150,9 @@ def _metric_only(report: Report) -> FormatError:
 class _Reader:
     """The lines of a file, one after another, and what they have in common."""
 
-    def __init__(self, report: Report, threads: bool, begins: int) -> None:
+    def __init__(self, report: Report, threads: bool, begins: int, jmh: bool) -> None:
         self.report = report
+        self.jmh = jmh  # JMH printed the file
         self.begins = begins  # before this line, the program printed
         self.found = PerfRows(text=True)
         self.fresh = True  # the next count begins an output of perf
@@ -154,6 +160,7 @@ class _Reader:
         self.line = _THREAD_LINE if threads else _LINE
         self.in_totals = False
         self.ended = False  # an output of perf is complete: what comes before the next is the program's
+        self.benchmark = ""  # of JMH
 
     def take(self, number: int, line: str) -> bool:
         """Use a line; say whether it made sense."""
@@ -173,9 +180,13 @@ class _Reader:
             self.ended = self.ended or said["what"] == "time elapsed"
             if said["what"] == "time elapsed" and self.found.blocks and not self.in_totals:
                 self.found.blocks[-1].elapsed = float(said["s"].replace(",", "."))
+                self.fresh = self.fresh or self.jmh  # the next fork's counts have no heading
             self.report.describes(number)
             return True
-        if _COMMAND.match(line) is not None:
+        if (said := _OF_JMH.match(line)) is not None:
+            self.benchmark = said["what"]
+            self._stats_for(self.benchmark, 1)
+        if said is not None or _COMMAND.match(line) is not None or (self.jmh and line.strip() == "Perf stats:"):
             self.report.describes(number)
             return True
         if (number < self.begins or self.ended) and self._of_program(number, line):
@@ -252,7 +263,7 @@ class _Reader:
 
     def _begin(self) -> None:
         if not self.found.blocks or self.found.rows:
-            self.found.blocks.append(PerfOutput())
+            self.found.blocks.append(PerfOutput(command=self.benchmark))
         self.fresh = self.timed = self.in_totals = False
 
     def _comment(self, number: int, line: str) -> bool:
@@ -272,7 +283,10 @@ class _Reader:
 
     def _of_program(self, number: int, line: str) -> bool:
         """Leave out what the program printed before and behind perf's output, which is set in and has headings."""
-        if line.startswith((" ", "\t", "#")) or _ADVICE.match(line) or _DERIVED.match(line):
+        match = self.line.match(line) if self.jmh and self.ended else None
+        counts = match is not None and _EVENT.match(_strip(match["rest"])[0]) is not None  # of JMH's next fork
+        set_in = line.startswith((" ", "\t", "#")) or _ADVICE.match(line) or _DERIVED.match(line)
+        if counts or (set_in and not self.jmh):
             return False
         self.report.left_out(number, "of the program's own output, not read")
         return True

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from perfkit.errors import FormatError, counted
-from perfkit.readers.dates import date_columns
+from perfkit.readers.dates import date_columns, with_seconds
 from perfkit.readers.grid import Grid, as_float, as_text, cells_of, find_header, is_number, numbers, read_grid
 from perfkit.readers.joined_runs import with_joined_runs
 from perfkit.readers.labels import labels, varying_parameters
@@ -101,6 +101,10 @@ _KEYS = {
         "time_running",
     ),
 }
+# What tells runs apart beside a column that is called run.
+_OF_RUNS = ("program_name", "programname", "executable", "exe", "binary", "command", "cmd", "kernel", "name", "test",
+            "testcase", "test_case", "case", "scenario", "input", "dataset", "config", "configuration")  # fmt: skip
+_SMALL = 1000  # numbers of programs; larger ones may be counts
 _ENABLED = ("enabled", "time_enabled")
 _COUNTING = re.compile(r"^((?:time_)?(?:enabled|running))[ _(\[]+(?:ns|us|µs|ms|s)[)\]]?$")  # with a unit
 # Times, energies and amounts of data, whose counts may have fractions.
@@ -230,7 +234,7 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
 
 def _dump_of(grid: Grid, report: Report, run: str) -> Dump:
     grid = without_units_row(with_second_header(grid, report), report)
-    grid = _with_index(_without_empty_rows(grid, report), report)
+    grid = with_seconds(_with_index(_without_empty_rows(grid, report), report), report)
     keys = _key_columns(grid.names)
     refuse_trees(grid, report)
     grid = _filled_down(grid, keys, report)
@@ -335,15 +339,19 @@ def _key_columns(names: tuple[str, ...]) -> dict[str, int]:
 def _further_runs(grid: Grid, keys: dict[str, int]) -> list[int]:
     """Return the columns that name runs, too, beside the one that is taken: ``program`` beside ``run``.
 
-    They hold words, or whole numbers of which each comes again.
+    They hold words, or whole numbers that are small or come again.
     """
-    named = [i for word in _KEYS["run"][::-1] for i, n in enumerate(grid.names) if n.lower() == word]
-    return [i for i in named if i != keys.get("run") and (not is_number(grid.columns[i]) or _numbers_again(grid, i))]
+    words = [*_KEYS["run"][::-1], *(_OF_RUNS if "run" in keys and grid.names[keys["run"]].lower() == "run" else ())]
+    named = [i for word in words for i, n in enumerate(grid.names) if n.lower() == word]
+    return [i for i in named if i != keys.get("run") and (not is_number(grid.columns[i]) or _may_name(grid, i))]
 
 
-def _numbers_again(grid: Grid, i: int) -> bool:
+def _may_name(grid: Grid, i: int) -> bool:
+    """Whether a column of numbers can name runs; one that may be a parameter or a count is left to others."""
     values, rows = np.unique(as_float(grid.columns[i]), return_counts=True)
-    return len(values) > 0 and bool((values % 1 == 0).all() and (rows > 1).all())
+    small = grid.names[i].lower() in ("program", "application", "app") and values.max(initial=0) < _SMALL
+    whole = len(values) > 0 and bool((values % 1 == 0).all())
+    return whole and grid.names[i].lower() in _KEYS["run"] and (small or bool((rows > 1).all()))
 
 
 def _of_joined_runs(grid: Grid, keys: dict[str, int], report: Report) -> tuple[Grid, dict[str, int]]:

@@ -23,7 +23,7 @@ from perfkit.samples.table import Kind, Samples, complete_runs, complete_table, 
 
 # Formats that anybody may have written; the outputs of counting tools hold what was counted.
 _BEYOND = 2.0**63
-_TABLES = ("plain-table", "framed-table", "named-counts", "key-values", "json-records", "parquet")
+_TABLES = ("plain-table", "framed-table", "named-counts", "key-values", "json-records", "nested", "parquet")
 
 
 def read_samples(

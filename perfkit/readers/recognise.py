@@ -27,6 +27,7 @@ FORMATS = (
     "framed_table",
     "json_records",
     "spire_wide",
+    "nested",
     "plain_table",
 )
 

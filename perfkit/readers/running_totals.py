@@ -9,10 +9,11 @@ import pandas as pd
 from perfkit.errors import FormatError, counted
 from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, sounds_like_event
 
 _SURE = 9  # steps that must all go up before it is no accident
 _CERTAIN = 20
+_FEW = 3  # steps, of which fewer go up by chance
 _RARE = 0.05  # of the rows
 # Where counters of so many bits end, with and without a sign: one that shows exactly this stopped there.
 ENDS = {2.0**bits - 1: bits for bits in (31, 32, 40, 47, 48)}
@@ -282,10 +283,23 @@ def counts_between(
 
 
 def note_few_that_rise(names: dict[int, str], values: dict[int, np.ndarray], rows: Rows, report: Report) -> None:
-    """Say that all counts of a table with a clock rise in every row, where its rows are too few to prove anything."""
-    steps = [rows.steps(values[i]) for i in names]
-    few = 3 <= len(rows.later) < _SURE * rows.n_series
-    if few and report.asked.cumulative is None and len(steps) > 1 and all((s > 0).all() for s in steps):
+    """Say that all counts of a table with a clock rise in every row, where its rows are too few to prove anything.
+
+    Two or three rows rise by chance: there it is said where time and work grow by a third of what they were, as totals
+    do at their beginning.
+    """
+    later = rows.later
+    if not 0 < len(later) < _SURE * rows.n_series or report.asked.cumulative is not None or len(names) < 2:
+        return
+    steps = {i: rows.steps(values[i]) for i in names}
+    axes = [i for i in names if is_axis(names[i])]
+    if len(later) < _FEW:
+        counters = [i for i in names if i in axes or sounds_like_event(names[i]) or not _GAUGE.search(names[i])]
+        grown = all((steps[i] > 0).all() and (3 * steps[i] >= values[i][rows.before[later]]).all() for i in axes)
+        rising = bool(axes) and grown and all((steps[i] >= 0).all() for i in counters)
+    else:
+        rising = all((s > 0).all() for s in steps.values())
+    if rising:
         report.note(
             f"caution: every count rises in each of the {len(rows.before):,} rows, which are read as counts; if they "
             "are running totals, say cumulative=True (in a shell: perfkit convert FILE OUT.parquet --cumulative)"

@@ -20,7 +20,7 @@ _WORDS = (
     r"interval|relative|abs|absolute|kernel|gpu|time|tsc|ts|t)[ _.-]?)*"
     r"(?:time[ _.-]?stamps?|[us]time|time[ _-]?bin|time|start|begin|end|stop|datetime|date|clock[ _.-]?time|"
     r"wall[ _.-]?clock|epoch|elapsed|duration|runtime|uptime|"
-    r"latency|period|interval|ts|t|"
+    r"latency|period|interval|delta(?:[ _-]?t(?:ime)?)?|dt|ts|t|"
     # As spreadsheets in German, French, Spanish, Portuguese, Polish, Russian, Chinese, Japanese and Korean say.
     r"(?:lauf|start|end|uhr)?zeit(?:punkt|stempel)?|datum|dauer|dur[ée]e|horodatage|tiempo|duraci[oó]n|dura[cç][aã]o|durata|czas|"
     r"время|длительность|时间|時間|时长|시간)"
@@ -40,7 +40,7 @@ _NAME = re.compile(
 # Words of a length, which is no stamp where it begins far above its steps; "interval" alone numbers the rows.
 _LENGTHS = re.compile(
     r"(?:(?:real|cpu|user|exec|execution|kernel|gpu)[ _.-]?time|[us]time|duration|runtime|latency|period|interval|"
-    r"dauer|laufzeit|dur[ée]e|duraci[oó]n|dura[cç][aã]o|durata|длительность|时长)$",
+    r"delta(?:[ _-]?t(?:ime)?)?|dt|dauer|laufzeit|dur[ée]e|duraci[oó]n|dura[cç][aã]o|durata|длительность|时长)$",
     re.IGNORECASE,
 )
 _BEGINS, _BOUNDS = re.compile(r"start|begin", re.IGNORECASE), re.compile(r"start|begin|end|stop", re.IGNORECASE)
@@ -135,6 +135,12 @@ def is_name_of_clock(name: str) -> bool:
     """Whether a column's name is one of a clock; "interval" alone is none."""
     match = _named(name)
     return match is not None and ((match["word"] or "").lower() != "interval" or bool(match["unit"]))
+
+
+def unit_of_clock(name: str) -> str:
+    """Return the unit that a clock's name tells (``ms`` of ``time_ms``); "" for none."""
+    match = _named(name)
+    return (match["unit"] or match["only"] or "") if match is not None else ""
 
 
 def is_name_of_length(name: str) -> bool:

@@ -12,6 +12,7 @@ import pytest
 import perfkit as pk
 from perfkit.errors import DataError, PerfkitWarning, SettingError
 from perfkit.fitters.cpi.checks import _same_counter, check_fit, impossible_penalties, inseparable
+from perfkit.fitters.cpi.estimator import _limits
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2
 
 QUICK = pk.CpiStack(resamples=0, placebos=2)
@@ -335,6 +336,48 @@ def test_a_fall_of_r2_between_splits_is_told(blocked, falls):
     bracket = CpiBracket(0.5, 0.5, 1.0)
     said = check_fit(("a",), np.ones(1), np.ones(1), 0.5, bracket, CpiR2(0.9, 0.85, blocked), 0.1, "cpi", False)
     assert [w[:36] for w in said] == ["R2 falls from 0.85 on random splits "] * falls
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, []),
+        ({"base": np.inf}, ["IPC without misses comes out at zero or below"]),
+        ({"base": -0.25}, ["the base CPI is negative (-0.250)"]),
+        ({"base": 0.0}, ["the base CPI is zero"]),
+        ({"vif": np.array([np.inf, 3.0])}, ["x are linear combinations"]),
+        ({"bracket": CpiBracket(0.5, 0.59, 1.0)}, []),
+        ({"bracket": CpiBracket(0.5, 0.61, 1.0)}, ["the base is not identified: 0.500"]),
+        ({"bracket": CpiBracket(0.5, np.inf, 1.0)}, ["the base is not identified: 0.500"]),
+        ({"placebo_r2": 0.44}, []),
+        ({"placebo_r2": 0.46}, ["shuffled counts reach an R2 of 0.46"]),
+        ({"r2": CpiR2(0.9, 0.85, 0.6), "sorted_rows": True}, []),
+    ],
+)
+def test_each_remark_on_a_fit(changed, told):
+    """Each where one figure is changed of a fit that gives none: 0.9 explained, 0.6 by time, 10 % of the CPI apart."""
+    sound = {
+        "events": ("x", "y"), "penalties": np.ones(2), "vif": np.ones(2), "base": 0.5, "placebo_r2": 0.1, "form": "cpi",
+        "bracket": CpiBracket(0.5, 0.5, 1.0), "r2": CpiR2(0.9, 0.85, 0.84), "sorted_rows": False,
+    }  # fmt: skip
+    said = check_fit(**(sound | changed))
+    assert [s[: len(t)] for s, t in zip(said, told, strict=True)] == told
+
+
+@pytest.mark.parametrize(
+    ("form", "bounds", "K", "c"),
+    [
+        ("ipc", {"base": (0.5, np.inf)}, [[1, 0], [-1, 0], [0, 1]], [0, -2, 0]),  # x0 is 1 / base
+        ("ipc", {"base": (0.0, 4.0)}, [[1, 0], [0, 1]], [0.25, 0]),
+        ("ipc", {"x": (5.0, 30.0)}, [[1, 0], [-5, 1], [30, -1]], [0, 0, 0]),
+        ("cpi", {"base": (0.5, 4.0)}, [[1, 0], [-1, 0], [0, 1]], [0.5, -4, 0]),
+        ("cpi", {"x": (5.0, 30.0)}, [[1, 0], [0, 1], [0, -1]], [0, 5, -30]),
+    ],
+)
+def test_bounds_are_lines_of_each_form(form, bounds, K, c):
+    found = _limits(form, ("x",), bounds)
+    assert found[0].tolist() == K
+    assert found[1].tolist() == c
 
 
 @pytest.mark.parametrize(("real", "told"), [(0.004, "explain next to nothing"), (0.5, "comes from the division")])

@@ -15,7 +15,8 @@ import perfkit as pk
 from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError
 from perfkit.readers import fleet as opening
 from perfkit.samples.fleet import Piece, _chunks
-from perfkit.samples.parts import _of_samples, write_part
+from perfkit.samples.parts import _of_samples, load_part, write_part
+from perfkit.samples.table import no_accounting, no_problems
 from tests.fleet.conftest import dump
 
 open_samples = partial(pk.open_samples, memory=None)  # a folder is a fleet, a file is not
@@ -325,3 +326,16 @@ def test_a_task_ends_with_the_file_that_fills_it(monkeypatch, samples, tasks):
     monkeypatch.setattr("perfkit.samples.fleet._CHUNK", 10)
     pieces = [Piece(SimpleNamespace(n_samples=n, whole=True, groups=(n,)), (), {}) for n in samples]
     assert [len(task) for task in _chunks(pieces)] == tasks
+
+
+def test_a_part_keeps_what_was_said_of_its_file(tmp_path):
+    whole = pk.read_samples(dump(tmp_path / "a.csv", broken=True), errors="collect")
+    assert len(whole.problems) == len(whole.accounting) == 1
+    back = load_part(write_part(whole, tmp_path / "a.parquet"))
+    assert back.problems.to_dict("records") == whole.problems.to_dict("records")
+    assert back.accounting.to_dict("records") == whole.accounting.to_dict("records")
+    assert back.notes == whole.notes
+    nothing = replace(whole, problems=no_problems(), accounting=no_accounting(), notes=())
+    again = load_part(write_part(nothing, tmp_path / "b.parquet"))
+    assert (len(again.problems), len(again.accounting), again.notes) == (0, 0, ())
+    assert list(again.accounting) == list(whole.accounting)

@@ -8,7 +8,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError
-from perfkit.readers import grid, summary_rows
+from perfkit.readers import grid, nsight, perf_text, summary_rows
 from perfkit.readers.grid import Grid
 from perfkit.readers.numbers import _well_grouped
 from perfkit.readers.plain_table import _holds_numbers
@@ -259,3 +259,124 @@ def test_lengths_that_rise_are_lengths_in_fewer_than_ten_intervals(tmp_path, row
     assert found == pytest.approx(
         np.round(seconds, 4) if lengths else np.diff(np.round(seconds, 4), prepend=0.0), abs=1e-9
     )
+
+
+# ------------------------------------------------------------------ what mutations of the rules showed
+
+
+@pytest.mark.parametrize(("rows", "told"), [(1, False), (2, True), (3, True)])
+def test_from_two_rows_on_a_last_line_without_an_end_is_told(write, rows, told):
+    text = "cycles,instructions\n" + "\n".join(["3000,6000"] * rows)
+    notes = pk.read_samples(write(text)).notes
+    assert any("the last line has no end" in n for n in notes) is told
+
+
+def test_a_part_of_the_machine_whose_event_was_not_counted(write):
+    lines = ["S0,1,3000,,cycles,9,100.00,,", "S0,1,6000,,instructions,9,100.00,,",
+             "S0,1,<not counted>,,branches,0,0.00,,"]  # fmt: skip
+    table = pk.read_samples(write("\n".join(lines) + "\n")).table
+    assert table["place"].unique().tolist() == ["S0"]
+    assert np.isnan(table.loc[table["event"] == "branches", "count"]).all()
+
+
+@pytest.mark.parametrize(
+    ("units", "factor"),
+    [(("ns", "nsecond"), 1.0), (("us", "usecond"), 1e3), (("ms", "msecond"), 1e6), (("s", "second"), 1e9),
+     (("byte", ""), 1.0), (("Kbyte", "Kinst"), 1e3), (("Mbyte",), 1e6), (("Gbyte",), 1e9), (("Tbyte",), 1e12)],
+)  # fmt: skip
+def test_the_units_of_nsight(units, factor):
+    assert [nsight._factor(u) for u in units] == [factor] * len(units)
+
+
+def test_a_data_set_of_other_axes_than_a_files(write):
+    path = write("cycles,instructions,ticks\n3000,6000,5\n3001,6001,7\n", "a.csv")
+    assert pk.open_samples(path, time_event="ticks").time_event == "ticks"
+
+
+def test_a_column_that_rises_in_few_rows_of_each_of_two_runs_is_nothing_to_tell(write):
+    """Five steps of one run and five of another: of ten of one run it would be told."""
+    rows = [f"{run},{i},{3000 + (i * 7) % 5},{6000 + (i * 3) % 4},{10 * i}" for run in "ab" for i in range(1, 7)]
+    one = [f"a,{i},{3000 + (i * 7) % 5},{6000 + (i * 3) % 4},{10 * i}" for i in range(1, 12)]
+    told = [
+        any(
+            "only ever rises" in n
+            for n in pk.read_samples(write("\n".join(["run,at,cycles,instructions,faults", *x]) + "\n")).notes
+        )
+        for x in (rows, one)
+    ]
+    assert told == [False, True]
+
+
+def _left_by_subtotals(*rows):
+    """Return the rows of words and counts that subtotals leave; a row without a word may be one."""
+    columns = [np.array(c, dtype=float) for c in zip(*(r[1:] for r in rows), strict=True)]
+    words = [r[0] or None for r in rows]
+    names = ("group", "cycles", "instructions")
+    return summary_rows._sums_of_groups(Grid(names, (pa.chunked_array([words]), *columns)), [words])
+
+
+def test_subtotals_of_two_rows_each():
+    a, b, c, d = (3000, 6100), (4001, 7003), (5002, 9100), (6003, 8801)
+    both = lambda x, y: (x[0] + y[0], x[1] + y[1])  # noqa: E731
+    assert _left_by_subtotals(("a", *a), ("b", *b), ("", *both(a, b)), ("c", *c), ("d", *d), ("", *both(c, d))) == {
+        2,
+        5,
+    }
+    assert _left_by_subtotals(("a", *a), ("", *a), ("b", *b), ("", *b)) == set()  # nothing is summed
+    small = [("a", 3, 6), ("b", 4, 7), ("", 7, 13)]
+    assert _left_by_subtotals(*small) == set()  # by accident
+
+
+def test_of_two_lengths_that_of_seconds_is_the_rows(write):
+    samples = pk.read_samples(write("seconds,duration_ms,cycles,instructions\n0.5,7,3000,6000\n0.2,9,3001,5000\n"))
+    assert samples.intervals()["seconds"].tolist() == [0.5, 0.2]
+    assert any("duration_ms (a clock)" in n for n in samples.notes)
+
+
+def test_lines_of_cachegrind_that_make_no_sense_add_nothing(write):
+    text = "events: Ir I1mr ILmr\nfl=a.c\nfn=main\n1 10 1 1\n2 20 x 0\n3 30 1 1 1\n4 40 0 1\nsummary: 50 1 2\n"
+    samples = pk.read_samples(write(text, "cachegrind.out"), errors="collect")
+    assert totals(samples)["Ir"] == 50
+    assert samples.problems["line"].tolist() == [5, 6]
+
+
+def test_a_line_of_one_sign_is_no_thread():
+    assert not perf_text._by_thread([" x", "      3000      cycles", "  #  1.0 GHz"])
+    assert perf_text._by_thread([" x", "   app-17      3000      cycles"])
+
+
+def test_the_number_of_an_interval_is_no_time(write):
+    table = pk.read_samples(write("cycles,interval,instructions\n3000,0,6000\n3001,1,5999\n")).table
+    assert table["interval"].tolist() == [0, 1, 0, 1]
+    assert table[["at", "seconds"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize(
+    ("values", "even"),
+    [
+        ([9, 1, 2, 3, 9], True),
+        ([9, 5, 10, 15, 0], True),
+        ([9, 1, 2, 4, 9], False),
+        ([9, 3, 2, 1, 9], False),
+        ([9, 2, 2, 2, 9], False),
+        ([1, 2, 3, 4], False),  # one step
+    ],
+)
+def test_which_columns_number_the_rows_between_the_first_and_the_last(values, even):
+    assert summary_rows._even(np.array(values, dtype=float)) is even
+
+
+@pytest.mark.parametrize(("value", "mean"), [(20.0, True), (20.5, True), (20.6, False), (19.5, True), (19.4, False)])
+def test_a_mean_may_be_rounded(value, mean):
+    assert summary_rows._is_mean(np.array([10.0, value, 30.0]), 1) is mean
+
+
+@pytest.mark.parametrize(("second", "numbers"), [(0, True), (4, True), (7, False)])
+def test_a_column_that_numbers_the_rows_of_each_run(write, second, numbers):
+    """In both runs from one beginning, or on and on; a run that begins elsewhere has counts that rise by one."""
+    rows = [
+        f"{run},{start + i},{3000 + i * i},{6000 - i * i}" for run, start in (("a", 0), ("b", second)) for i in range(4)
+    ]
+    samples = pk.read_samples(write("\n".join(["run,x,cycles,instructions", *rows]) + "\n"))
+    assert any("number the rows, left out: x" in n for n in samples.notes) is numbers
+    assert ("x" in set(samples.table["event"])) is not numbers
