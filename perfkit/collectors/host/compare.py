@@ -181,7 +181,10 @@ def compare(
     link = link_cycles(found["pairs"])
     ticks, process, calls = found["ticks"], found["process"], found["calls"]
     fence = fence_cycles(found, link)
-    alone = by_process(_judged(found["alone"], link), found["alone_process"], calls, fence, fewest=2)[0]
+    alone, in_row = (
+        by_process(_judged(found[name], link), found[f"{name}_process"], calls, apart, fewest=2)[0]
+        for name, apart in (("alone", fence), ("in_row", 0.0))
+    )
     grain = _grain(float(found["step"]), ticks)
     judged = _judged(ticks, link)
     waited, own = ticks[..., _SAMPLE], ticks[..., _SAMPLE + 1 :]
@@ -208,7 +211,7 @@ def compare(
         quiet=quiet,
         calls=int(calls.max()),
         apart=apart,
-        alone=_alone(alone, table),
+        alone=_alone(alone, in_row, table),
         called=(_call(a, arguments), _call(b, arguments)),
         host=processor_name(),
         date=now(),
@@ -297,15 +300,23 @@ def _enough(tried: Callable[[list[int]], NDArray[np.float64]]) -> list[int]:
     return until_enough([1, 1], lambda calls: _calls(np.median(tried(calls).reshape(-1, 2), axis=0) / calls))
 
 
-def _alone(alone: "pd.DataFrame", table: "pd.DataFrame") -> tuple[float, float] | None:
+def _alone(alone: "pd.DataFrame", in_row: "pd.DataFrame", table: "pd.DataFrame") -> tuple[float, float] | None:
     """Return the cycles of a call alone, of a and of b, from those in a row and by how much it takes longer.
 
     Within each process: where processes differ by more than the overlap, medians of each would be of other processes.
+    Longer than calls in a row before them and behind them: else calls change.
     """
-    both = alone.merge(table, on="process", suffixes=("", "_in_row")) if len(alone) else alone
+    if not len(alone) or not len(in_row):
+        return None
+    both = alone.merge(table, on="process", suffixes=("", "_before")).merge(
+        in_row, on="process", suffixes=("", "_behind")
+    )
     if not len(both):
         return None
-    longer = [float((both[name] / both[f"{name}_in_row"]).median()) for name in ("cycles_a", "cycles_b")]
+    longer = [
+        float((both[name] / both[[f"{name}_before", f"{name}_behind"]].max(axis=1)).median())
+        for name in ("cycles_a", "cycles_b")
+    ]
     a, b = mean_cycles(table)
     return a * longer[0], b * longer[1]
 
@@ -494,7 +505,7 @@ def _measure(argument: str) -> None:
     """Be the measuring process: start one process after another that loads both kernels and samples them in turns."""
     spec = json.loads(argument)
     timer, pairs, link = started(spec)
-    of = ("ticks", "alone", "first_0", "first_1")
+    of = ("ticks", "alone", "in_row", "first_0", "first_1")
     parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in of}
     numbers: dict[str, list[NDArray[np.int64]]] = {name: [] for name in of}
     timer.perfkit_step.restype = ctypes.c_double
@@ -506,8 +517,8 @@ def _measure(argument: str) -> None:
         )
         spec["calls"] = found[0, :, 0].tolist()
         alone, first, side, spec["start"] = found[0, 0, 1:5].tolist()
-        ends = [1, 1 + alone, 1 + alone + first, len(found)]
-        for name, begin, end in zip(("alone", f"first_{side}", "ticks"), ends, ends[1:], strict=False):
+        ends = [1, 1 + alone, 1 + 2 * alone, 1 + 2 * alone + first, len(found)]
+        for name, begin, end in zip(("alone", "in_row", f"first_{side}", "ticks"), ends, ends[1:], strict=False):
             parts[name].append(found[begin:end])
             numbers[name].append(np.full(end - begin, number))
     none, no_number = np.zeros((0, 2, _ROW), dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -520,10 +531,10 @@ def _measure(argument: str) -> None:
 
 
 def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
-    """Return the rounds of one process, (rounds, 2, `_ROW`), behind a row of numbers and two other kinds of rounds.
+    """Return the rounds of one process, (rounds, 2, `_ROW`), behind a row of numbers and three other kinds of rounds.
 
-    The numbers: how many calls of a and of b are timed as one, how many rounds are of calls alone (none where all are,
-    or where a sample is one call anyway), how many are of the kernel that was loaded first, before the other was there
+    The numbers: how many calls of a and of b are timed as one, how many rounds are of calls alone and, behind them, in
+    a row again (none where all are alone, or where a sample is one call anyway), how many are of the kernel that was loaded first, before the other was there
     (none in the first process, which finds how many calls make a sample), which kernel that is (0: a), and how many
     calls of each the processes make at most before those that count: how many, each draws.
     """
@@ -567,11 +578,13 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
             break
         time.sleep(0.01)
         found = np.concatenate([found, sampler(spec["calls"], spec["rounds"])])
-    alone = sampler(spec["calls"], ALONE, apart=True) if max(spec["calls"]) > 1 and not spec["apart"] else found[:0]
+    alone = in_row = found[:0]
+    if max(spec["calls"]) > 1 and not spec["apart"]:
+        alone, in_row = sampler(spec["calls"], ALONE, apart=True), sampler(spec["calls"], ALONE)
     numbers = np.zeros((1, 2, _ROW), dtype=np.int64)
     numbers[0, :, 0] = spec["calls"]
     numbers[0, 0, 1:5] = len(alone), len(first), int(swap < 0), spec["start"]
-    return np.concatenate([numbers, alone, first, found])
+    return np.concatenate([numbers, alone, in_row, first, found])
 
 
 def _rounds(

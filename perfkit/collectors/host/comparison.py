@@ -256,7 +256,7 @@ class KernelComparison(Tabled):
         lines = [
             f"{verdict} ({_change(low)} to {_change(high)} with {self.confidence:.0%} confidence; measured){mean}.",
             f"{a}: {took[0]}; {b}: {took[1]}.",
-            f"{self._counted}, {int(self.table['rounds'].sum())} rounds; {beside}.{self._few_calls}",
+            f"{self._counted}, {int(self.table['rounds'].sum())} rounds; {beside}.{self._few_calls}{self._looked}",
         ]
         if self.disturbed:
             longer = a if self.cycles[0] > self.cycles[1] else b
@@ -399,6 +399,17 @@ class KernelComparison(Tabled):
         return a, b
 
     @property
+    def _looked(self) -> str:
+        """Say which calls of each kernel a process looked at: what comes later may take another time."""
+        if "samples_a" not in self.table or not self.start or self.disturbed:
+            return ""
+        each = int(min(self.table["samples_a"].median(), self.table["samples_b"].median())) * self.calls
+        return (
+            f" A process looks at some {each:,} calls of each, behind 0 to {self.start:,} others, as drawn: what comes "
+            "later does not show."
+        )
+
+    @property
     def _few_calls(self) -> str:
         """Say how many calls were timed, and which rare ones that does not show, where they are few."""
         if "samples_a" not in self.table or self.disturbed:
@@ -465,7 +476,8 @@ class KernelComparison(Tabled):
         """Say what the effect on the mean is, and why it is another than on the middle round."""
         ranges = [
             f"{self.names[k]} takes {self.table[f'low_{name}'].median():,.1f} to "
-            f"{self.table[f'high_{name}'].median():,.1f} cycles (a tenth of its rounds less, a tenth more)"
+            f"{self.table[f'high_{name}'].median():,.1f} cycles per call (a tenth of its rounds less, a tenth more"
+            f"{f'; up to {self.calls:,} calls in each' if self.calls > 1 else ''})"
             for k, name in enumerate("ab")
             if k in self._differing
         ]
@@ -482,9 +494,8 @@ class KernelComparison(Tabled):
         return (
             f"{why}. The effect on the mean of all calls is {_change(effect)} ({_change(low)} to {_change(high)}), "
             "where the one above is on the middle round"
-            f"{'' if self._agrees(effect, low, high) else '. Decide which of them counts'}. Processes begin to time "
-            f"behind {f'0 to {self.start:,} calls, as drawn' if self.start else 'the first calls'}: of a kernel that "
-            "counts its calls, or draws from a fixed seed, later ones may have another mean."
+            f"{'' if self._agrees(effect, low, high) else '. Decide which of them counts'}. Of a kernel that counts "
+            "its calls, or draws from a fixed seed, later ones may have another mean."
         )
 
     @property

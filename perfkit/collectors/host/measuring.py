@@ -41,6 +41,11 @@ _FORKS = (
     "the kernel forks and leaves its processes to themselves, which would run beside what is measured: have it wait "
     "for them"
 )
+_PAGES = 1 << 17  # of half a GiB, by up to which processes' memory is mapped elsewhere
+_LARGEST_HOLE = 14  # as a power of two of pages: 64 MiB
+_NO_RESERVE, _FAILED = 0x4000, (1 << 64) - 1  # MAP_NORESERVE, MAP_FAILED
+_ALLOCATIONS, _ALLOCATED = 200, 2048
+_STACK = 1 << 14  # times 16 bytes by which the stack lies lower, at most
 _TRIES = 9  # to find the cycles of a multiplication
 _PRELOAD = "LD_PRELOAD"
 _FENCE_CALLS = 100  # calls that a fence is known from
@@ -195,6 +200,33 @@ def started(spec: dict[str, Any]) -> tuple[ctypes.CDLL, NDArray[np.int64], int]:
     return timer, pairs, 0
 
 
+def _move_on(timer: ctypes.CDLL, random: np.random.Generator) -> None:
+    """Take memory, so that libraries, what a kernel allocates and its stack lie elsewhere than in other processes.
+
+    A library goes to the highest hole in which it fits, and forked processes have the same ones: so all of these are
+    filled down to a place of this process's own.
+    """
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype, libc.malloc.restype = ctypes.c_void_p, ctypes.c_void_p
+
+    def taken(size: int) -> int:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+        at = libc.mmap(None, ctypes.c_size_t(size), 0, flags, -1, ctypes.c_long(0))
+        return int(at) if at not in (None, _FAILED) else 0
+
+    size = mmap.PAGESIZE * int(random.integers(1, _PAGES))
+    while size >= mmap.PAGESIZE and not (place := taken(size)):
+        size //= 2  # less address space may be left (ulimit -v)
+    for size in mmap.PAGESIZE << np.arange(_LARGEST_HOLE, -1, -1):
+        while (at := taken(int(size))) > place:
+            pass
+        if at:
+            libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(int(size)))
+    for size in random.integers(1, _ALLOCATED, _ALLOCATIONS):  # holes that freed memory has left, and then what follows
+        libc.malloc(ctypes.c_size_t(int(size)))
+    timer.perfkit_move_stack(ctypes.c_long(16 * int(random.integers(_STACK))))
+
+
 def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any]], part: str) -> NDArray[Any]:
     """Do `work` in a forked process that maps its memory elsewhere than the others do, and return its result."""
     parent = os.getpid()
@@ -205,14 +237,13 @@ def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any
             if not timer.perfkit_end_with(parent):
                 os._exit(status)
             itself = os.getpid()
-            pad = mmap.mmap(-1, mmap.PAGESIZE * (1 + int(np.random.default_rng(number).integers(1 << 12))))
+            _move_on(timer, np.random.default_rng(number))
             found = work()
             if os.getpid() != itself:  # a process that the kernel made, and that went on behind it
                 os._exit(status)
             if _has_children():
                 raise SystemExit(_FORKS)
             np.save(part, found)
-            del pad
             status = 0
         except SystemExit as why:
             Path(part).write_text(str(why.code), encoding="utf-8")

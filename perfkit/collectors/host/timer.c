@@ -85,10 +85,16 @@ static uint64_t waited_of(uint64_t ticks, waiting_t before) {
     return waited > NOTICED ? (uint64_t)((double)ticks * waited / wall) : 0;
 }
 
+/* By how many bytes the stack lies lower while kernels are called: all forked processes have it at the same place. */
+static size_t lower;
+void perfkit_move_stack(long bytes) { lower = (size_t)bytes; }
+#define STACK_OF_ITS_OWN volatile char *own_stack = __builtin_alloca(lower + 16); own_stack[0] = 0
+
 /* Samples: behind what `sample` has, the ticks of it that others had. Returns how often the kernel gave the processor up. */
 long perfkit_time(function f, const long *i, const double *d, long calls, long repetitions, uint64_t (*out)[8],
                   void (*setup)(void), long apart) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
+    STACK_OF_ITS_OWN;
     uint64_t warm[8];
     long gave = 0;
     if (setup) setup();
@@ -112,6 +118,7 @@ long perfkit_time(function f, const long *i, const double *d, long calls, long r
 void perfkit_look(function f, const long *i, const double *d, long calls, long apart, double seconds, long *room,
                   uint64_t (*blocks)[10], uint64_t (*windows)[5]) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
+    STACK_OF_ITS_OWN;
     double now = seconds_of(CLOCK_MONOTONIC), until = now + LOOK_WAITS * seconds, used = seconds_of(CLOCK_THREAD_CPUTIME_ID) + seconds;
     double usual = 0;
     long b = 0, w = 0;
@@ -160,6 +167,7 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
                    const uint8_t *order, uint64_t (*out)[2][PAIR], void (*const *setup)(void), long apart, long start,
                    const unsigned char *labels, volatile unsigned char *turn_of, const uint32_t *control) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
+    STACK_OF_ITS_OWN;
     uint64_t warm[PAIR], taken[2] = {0, 0}, least[2] = {LONG_WARM, LONG_WARM};
     uint32_t before = perfkit_control();
     for (int k = 0; k < 2; k++) {

@@ -84,7 +84,7 @@ _LATEST = 0.15  # and no longer
 _ROOM = (4_000, 40_000)  # blocks and windows of these calls that there is room for
 _GAVE = 3  # times that the kernel gave the processor up, from which it is told to wait
 _SAMPLE = 7  # columns of a sample; behind them, ticks that others had
-_COLUMNS = {"ticks": _SAMPLE + 1, "alone": _SAMPLE + 1, "blocks": 10, "windows": 5}
+_COLUMNS = {"ticks": _SAMPLE + 1, "alone": _SAMPLE + 1, "in_row": _SAMPLE + 1, "blocks": 10, "windows": 5}
 _ARRAYS = ("samples", "process")
 
 
@@ -242,11 +242,12 @@ class TrueCycles(Summarised):
             *self._looked(),
             *self._calls_differ(),
         ]
-        most = max(self.cycles, self.changed * self.cycles, self.mean if self.differs else 0.0)  # of calls in a row
-        if self.alone is not None and self.alone - most > max(FENCE, _OVERLAP * self.cycles):
+        most = max(self.cycles, self.mean if self.differs else 0.0)  # of calls in a row
+        alone = self.alone if self.changed == 1 else None
+        if alone is not None and alone - most > max(FENCE, _OVERLAP * self.cycles):
             lines.append(
                 f"Calls overlap, so these are the cycles from call to call (throughput): a call alone takes some "
-                f"{self.alone:,.0f} cycles (give or take {FENCE}); apart=True measures that."
+                f"{alone:,.0f} cycles (give or take {FENCE}); apart=True measures that."
             )
         if self.apart:
             lines.append("Each call began when the one before had ended (latency).")
@@ -476,11 +477,15 @@ def true_cycles(
     judged = judge(found["ticks"][:, :_SAMPLE], link, tolerance)
     result = _result(kernel.name, judged, found["ticks_process"], calls, quantile, link, fence if apart else None)
     result = _with_later(result, found, judged, fence if apart else 0.0)
-    alone = judge(found["alone"][:, :_SAMPLE], link, tolerance, judged.width)
-    counts = alone.quiet if result.quiet else alone.quiet | alone.busy
-    if not counts.any():
-        return result
-    return replace(result, alone=max(float(np.quantile(alone.cycles[counts], quantile)) / calls - fence, 1.0))
+    took = []
+    for name in ("alone", "in_row"):
+        each = judge(found[name][:, :_SAMPLE], link, tolerance, judged.width)
+        counts = each.quiet if result.quiet else each.quiet | each.busy
+        if not counts.any():
+            return result
+        took.append(float(np.quantile(each.cycles[counts], quantile)) / calls)
+    # Beside calls in a row of the same time: others may take longer or less.
+    return replace(result, alone=max(took[0] - fence - max(took[1] - result.cycles, 0.0), 1.0))
 
 
 def _with_later(result: TrueCycles, found: dict[str, NDArray[Any]], judged: Judged, fence: float) -> TrueCycles:
@@ -496,7 +501,8 @@ def _with_later(result: TrueCycles, found: dict[str, NDArray[Any]], judged: Judg
     later_ones = Later()
     if result.quiet:  # else what is quoted was disturbed itself
         later_ones = later_calls(windows, first, result.by_process.tolist(), result.link, result.calls, fence)
-    average = result.cycles * np.array([later_ones.mean, later_ones.low, later_ones.high])
+    ends = later_ones.low * (1 - CLOCK), later_ones.high * (1 + CLOCK)
+    average = result.cycles * np.array([later_ones.mean, *ends])
     made = result.calls * (len(judged.cycles) + len(found["windows"]))
     return replace(
         result,
@@ -611,7 +617,8 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     later = _going_on(timer, callee, spec["apart"], calls, took)
     # At last, as these calls begin with a setup of their own.
     alone = _times(timer, callee, True, gave, ALONE, calls) if calls > 1 and not spec["apart"] else ticks[:0]
-    each = (ticks, alone, *later)
+    in_row = _times(timer, callee, False, gave, ALONE, calls) if len(alone) else alone
+    each = (ticks, alone, in_row, *later)
     return np.concatenate([[calls, sum(gave)], [len(one) for one in each], *(one.ravel() for one in each)])
 
 

@@ -376,12 +376,12 @@ _APART_LESS = (
     "explains: some executions are shorter; make what decides it a dimension"
 )
 _CHANGES = (
-    "later executions take {:.1%} less on average than the figure, {:,.1f} cycles: what the first ones do differs "
+    "later executions take {:.1%} less than the figure, {:,.1f} cycles on average: what the first ones do differs "
     "(tables that are filled, branches that are learnt), or the work comes in phases, and no figure is settled: make "
     "what decides it a dimension, or do what comes first in PK_SETUP"
 )
 _SLOWS = (
-    "later executions take {:.1%} longer on average than the figure, {:,.1f} cycles: executions differ (they take "
+    "later executions take {:.1%} longer than the figure, {:,.1f} cycles on average: executions differ (they take "
     "turns, come in phases, or the work grows), and no figure is settled: make what decides it a dimension"
 )
 _OF_RARE = 13  # numbers of `Experiment.rare`
