@@ -287,7 +287,6 @@ PIECES: tuple[Callable[[Rng, int], list[Line]], ...] = (
 EVERYWHERE = PIECES[:12]  # pieces that stay in L1
 EACH = 23  # programs that begin with each of the pieces
 LATER = (far_stores,)  # their programs come after all others, which stay as they are
-MIXED = 276  # numbers of mixtures
 
 
 @dataclass(frozen=True)
@@ -309,23 +308,6 @@ def generate(number: int, seed: int) -> Loop:
     name = f"loop-{number:04d}"
     cold = first in (memory_stream, fill_buffers) or _footprint_of(lines) == MEMORY
     return Loop(name, _trace(name, lines, rng, first.__name__), not cold)
-
-
-def mixture(number: int, seed: int) -> Loop:
-    """Return a mixture: parts of two to four pieces in one loop; where none of them branches, mostly shuffled."""
-    rng = np.random.default_rng([seed, 2, number])
-    every = PIECES + LATER
-    first, *others = (every[number % len(every)], *(every[int(k)] for k in rng.integers(0, len(every), between(rng, 1, 3))))
-    parts = [piece(rng, k % 2) for k, piece in enumerate((first, *others))]
-    branching = [any(line.ends for line in part) for part in parts]
-    cut = [part if ends else part[: between(rng, 1, len(part))] for part, ends in zip(parts, branching, strict=True)]
-    lines = [line for part in cut for line in part]
-    if not any(branching) and rng.random() < 0.7:
-        lines = [lines[k] for k in rng.permutation(len(lines))]
-    name = f"mix-{number:04d}"
-    cold = any(piece in (memory_stream, fill_buffers) for piece in (first, *others)) or _footprint_of(lines) == MEMORY
-    made_of = "+".join(piece.__name__ for piece in (first, *others))
-    return Loop(name, _trace(name, lines, rng, made_of), not cold)
 
 
 def _trace(name: str, lines: list[Line], rng: Rng, piece: str) -> Trace:

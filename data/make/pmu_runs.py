@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from loops import EACH, LATER, MIXED, PIECES, generate, mixture
+from loops import EACH, LATER, PIECES, generate
 from pmu_answers import write as write_answers
 from programs import generate as generate_kernel
 
@@ -27,11 +27,11 @@ from perfkit.trace.trace import Trace
 
 CORES = ("skylake_x", "golden_cove", "zen4", "zen5")
 BUILDS = ("avx2",)  # builds of one kernel are no independent witnesses
-KERNELS = 440  # numbers of generated kernels; those of an unfit length are left out
+KERNELS = 220  # numbers of generated kernels; those of an unfit length are left out
 LEAST, INTERVALS, SEED = 2000, 4, 20261123
 TURNS = {"counters": 8, "rotations": 1, "noise": 0.05}
 ORDERS = 4  # of the classes, for their credit
-ORIGINS = {"loop": "generated", "mix": "generated mixture", "kernel": "generated kernel"}
+ORIGINS = {"loop": "generated", "kernel": "generated kernel"}
 _DIGITS = 3
 
 
@@ -53,7 +53,7 @@ def one_run(core: str, name: str, trace: Trace, warm: bool, variants: Variants) 
         "run": name,
         "workload": origin.workload or name,
         "origin": ORIGINS.get(name.partition("-")[0], "corpus"),
-        "piece": origin.function if name.startswith(("loop-", "mix-")) else "",
+        "piece": origin.function if name.startswith("loop-") else "",
         "cycles": cycles,
         "instructions": length,
         **{f"rate:{event}": count / cycles for event, count in exact.items() if event != "cycles"},
@@ -68,13 +68,6 @@ def programs(which: range) -> Iterator[tuple[str, Trace, bool]]:
     """Yield name, trace and warmth: the generated programs, then the corpus."""
     for number in which:
         loop = generate(number, SEED)
-        yield loop.name, loop.trace, loop.warm
-
-
-def mixtures(which: range) -> Iterator[tuple[str, Trace, bool]]:
-    """Yield name, trace and warmth of the generated mixtures."""
-    for number in which:
-        loop = mixture(number, SEED)
         yield loop.name, loop.trace, loop.warm
 
 
@@ -122,7 +115,6 @@ def runs(folder: Path, workers: int = 2) -> pd.DataFrame:
     loops = EACH * (each + len(LATER))
     tasks: list[tuple[Programs, Which]] = [(programs, range(k, min(k + each, loops))) for k in range(0, loops, each)]
     tasks += [(kernel_programs, range(k, k + each)) for k in range(0, KERNELS, each)]
-    tasks += [(mixtures, range(k, k + each + len(LATER))) for k in range(0, MIXED, each + len(LATER))]
     tasks += [(corpus_programs, list(corpus().index)[k::parts_of_corpus]) for k in range(parts_of_corpus)]
     folder.mkdir(parents=True, exist_ok=True)
     start, parts = time.time(), []

@@ -74,15 +74,13 @@ def hash_probe(b: _Body) -> list[Line]:
 def polynomial(b: _Body) -> list[Line]:
     """Horner's rule, for several values side by side."""
     several, degree = b.n(1, 8), b.n(3, 9)
-    return [
-        Line(f"vfmadd213pd ymm{6 + k % 6},ymm14,ymm15") for _ in range(degree) for k in range(several)
-    ]  # fmt: skip
+    return [Line(f"vfmadd213pd ymm{6 + k % 6},ymm14,ymm15") for _ in range(degree) for k in range(several)]
 
 
 def table_step(b: _Body) -> list[Line]:
     """Go from state to state in a small table."""
-    return [Line(f"movzx {b.a[:1] == 'r' and b.a},word ptr [{b.a}]".replace("True", b.a), hot(200 + k))
-            for k in range(b.n(1, 4))] + [Line(f"inc {b.b}")] * b.n(0, 5)  # fmt: skip
+    steps = [Line(f"movzx {b.a},word ptr [{b.a}]", hot(200 + k)) for k in range(b.n(1, 4))]
+    return steps + [Line(f"inc {b.b}")] * b.n(0, 5)
 
 
 def histogram(b: _Body) -> list[Line]:
@@ -103,11 +101,9 @@ def running_sum(b: _Body) -> list[Line]:
 def transposed(b: _Body) -> list[Line]:
     """Read by rows, write by columns."""
     stride = 64 * b.n(1, 80)
-    return [
-        line
-        for k in range(b.n(1, 4))
-        for line in (Line("vmovsd xmm12,[r14]", strided(b.base, 8)), Line("vmovsd [r14],xmm12", strided(b.base + 1 + k, stride)))
-    ]  # fmt: skip
+    read = Line("vmovsd xmm12,[r14]", strided(b.base, 8))
+    writes = [Line("vmovsd [r14],xmm12", strided(b.base + 1 + k, stride)) for k in range(b.n(1, 4))]
+    return [line for write in writes for line in (read, write)]
 
 
 def normalised(b: _Body) -> list[Line]:
@@ -152,15 +148,20 @@ def copied(b: _Body) -> list[Line]:
 
 def bits(b: _Body) -> list[Line]:
     """Shifts, counts of bits, rotations, carried or not."""
-    ops = ("shl {d},3", "popcnt {d},{s}", "rorx {d},{s},9", "bswap {d}", "adc {d},{s}", "lea {d},[{s}+{s}*4+7]", "cmovne {d},{s}")
-    carried = b.rng.random() < 0.4
-    return [Line(ops[b.n(0, 6)].format(d=b.a if carried else ("r10", "r11", b.a, b.b)[k % 4], s=b.a if carried else "r12"))
-            for k in range(b.n(4, 24))]  # fmt: skip
+    ops = (
+        "shl {d},3", "popcnt {d},{s}", "rorx {d},{s},9", "bswap {d}", "adc {d},{s}", "lea {d},[{s}+{s}*4+7]",
+        "cmovne {d},{s}",
+    )  # fmt: skip
+    into, of = ((b.a,), b.a) if b.rng.random() < 0.4 else (("r10", "r11", b.a, b.b), "r12")
+    return [Line(ops[b.n(0, 6)].format(d=into[k % len(into)], s=of)) for k in range(b.n(4, 24))]
 
 
 def shuffled(b: _Body) -> list[Line]:
     """Permute, blend and convert vectors."""
-    ops = ("vperm2f128 {d},{s},{s},1", "vpermilpd {d},{s},5", "vcvtdq2pd {d},xmm14", "vblendvpd {d},{s},{s},ymm15", "vunpcklpd {d},{s},{s}")
+    ops = (
+        "vperm2f128 {d},{s},{s},1", "vpermilpd {d},{s},5", "vcvtdq2pd {d},xmm14", "vblendvpd {d},{s},{s},ymm15",
+        "vunpcklpd {d},{s},{s}",
+    )  # fmt: skip
     return [Line(ops[b.n(0, 4)].format(d=f"ymm{6 + k % 6}", s="ymm14")) for k in range(b.n(4, 18))]
 
 
@@ -173,8 +174,8 @@ def linked_list(b: _Body) -> list[Line]:
 
 def spilled(b: _Body) -> list[Line]:
     """Keep loop variables in memory, as code without optimisation does."""
-    return [line for k in range(b.n(1, 4))
-            for line in (Line(f"mov {b.a},[rsp]", hot(260 + k)), Line(f"add {b.a},r12"), Line(f"mov [rsp],{b.a}", hot(260 + k)))]  # fmt: skip
+    add, places = Line(f"add {b.a},r12"), [hot(260 + k) for k in range(b.n(1, 4))]
+    return [line for at in places for line in (Line(f"mov {b.a},[rsp]", at), add, Line(f"mov [rsp],{b.a}", at))]
 
 
 def many_pages(b: _Body) -> list[Line]:
@@ -185,8 +186,8 @@ def many_pages(b: _Body) -> list[Line]:
 
 def called(b: _Body) -> list[Line]:
     """Small functions after one another: jumps that are always taken."""
-    return [line for _ in range(b.n(2, 8))
-            for line in (*[Line("lea r11,[r12+3]")] * b.n(0, 3), Line("jmp {next}", ends="jump"), Line("nop", ends="fall"))]  # fmt: skip
+    jump = [Line("jmp {next}", ends="jump"), Line("nop", ends="fall")]
+    return [line for _ in range(b.n(2, 8)) for line in (*[Line("lea r11,[r12+3]")] * b.n(0, 3), *jump)]
 
 
 def far_apart(b: _Body) -> list[Line]:
@@ -328,14 +329,14 @@ def main(seed: int, programs: int = 228, path: str = "") -> None:
     found = pd.DataFrame([row for run in runs(seed, programs) for row in asked(run)])
     if path:
         found.to_csv(path, index=False)
-    ranges = [f"{low:g} to {min(high, 1):g}" for low, high in zip(EDGES[:-1], EDGES[1:], strict=True)]
-    print("| events | programs | named, of these right | first right | one of three |" + "".join(f" {r} |" for r in ranges))
-    print("| --- " * (5 + len(ranges)) + "|")
+    ranges = [f"{low:g} to {min(high, 1):g}" for low, high in itertools.pairwise(EDGES)]
+    columns = ["events", "programs", "named, of these right", "first right", "one of three", *ranges]
+    print(f"| {' | '.join(columns)} |\n{'| --- ' * len(columns)}|")
     for events, part in found.groupby("events"):
         named = part[part["named"]]
         cells = [
             f"{mine['right'].mean():.2f} ({len(mine)})"
-            for low, high in zip(EDGES[:-1], EDGES[1:], strict=True)
+            for low, high in itertools.pairwise(EDGES)
             for mine in [named[(named["probability"] >= low) & (named["probability"] < high)]]
         ]
         print(

@@ -1,4 +1,4 @@
-"""Programs unlike those learnt from (`tests.benchmarks.unlike`): what a processor's ports would count, and what is made."""
+"""Programs unlike those learnt from (`tests.benchmarks.unlike`): what a processor's ports would count, what is made."""
 
 import pandas as pd
 import pytest
@@ -52,4 +52,5 @@ def test_real_names_are_of_the_core_and_make_no_doubt():
     real = unlike.as_real(pk.SimulatedPmu(core, intervals=4).collect({loop.name: loop.trace}), core, 0)
     assert "uops_dispatched_port.port_7" in real.events
     found = pk.Bottlenecks.load(core).explain(real, intervals=False)
-    assert found.unused.empty and found.doubts.empty
+    assert found.unused.empty
+    assert found.doubts.empty
