@@ -91,7 +91,7 @@ def league(monkeypatch):
 
 
 def test_the_calibration_error_and_what_of_it_is_chance_are_those_worked_out_by_hand(league):
-    """Ten bins of ten answers of 0.8: seven bins all right, three all wrong; the mean deviation of Binomial(10, 0.8)."""
+    """Ten bins of ten answers of 0.8, seven all right, three all wrong; the mean deviation of Binomial(10, 0.8)."""
     said = np.zeros((100, len(CLASSES)))
     said[:, 0] = 0.8
     frame = pd.DataFrame({f"credit:{name}": np.full(100, 0.0) for name in CLASSES})
