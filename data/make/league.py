@@ -40,6 +40,7 @@ from perfkit.simulators.pmu.credit import Variants
 
 FOLDER = Path(__file__).parent.parent / "bottlenecks"
 FOLDS, SEED, DRAWS = 5, 20261123, 400
+BINS, KINDS = 10, 8  # of first answers, by probability; parts of the kinds of loops, each held out once
 SMALL = 0.01  # credits below this are no effect
 NEAR, LEAST = 0.9, 0.02  # as perfkit.simulators.pmu.truth
 SURE = 0.5  # the probability below which no class is named
@@ -47,6 +48,8 @@ TREES, LEAF = 30, 6  # a file under a megabyte; 40 and 3 score the same within h
 MORE_ORDERS, SAMPLED = 12, 60  # of the classes, for credits; runs of each origin that are asked again
 OUTPUTS = tuple(CLASSES)
 ORIGINS = ("generated", "generated kernel", "corpus")
+TURNED = ", 8 counters, 5 % noise"
+KINDS_OUT = "Bottlenecks, kinds of loops held out"
 Order = NDArray[np.float64]  # (runs, classes): the larger, the earlier
 Split = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # which runs are trained on, and which are tested
 
@@ -71,6 +74,14 @@ def rates(frame: pd.DataFrame, prefix: str = "rate") -> dict[str, NDArray[np.flo
     """Return counts per cycle by event; what stalls by the simulator's account is left out: no PMU counts it."""
     chosen = [c for c in frame.columns if c.startswith(f"{prefix}:") and not c.startswith(f"{prefix}:stall.")]
     return {c.partition(":")[2]: frame[c].to_numpy(dtype=float) for c in chosen}
+
+
+def in_turns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with the rates that counters in turns give, and noise; methods train on such rates, too."""
+    seen = frame.copy()
+    for column in (c for c in frame.columns if c.startswith("turn:")):
+        seen[column.replace("turn:", "rate:", 1)] = frame[column]
+    return seen
 
 
 def x_of(frame: pd.DataFrame, prefix: str = "rate") -> NDArray[np.float32]:
@@ -307,6 +318,18 @@ def held_out(frame: pd.DataFrame) -> Iterator[Split]:
         yield fold != k, fold == k
 
 
+def held_out_kinds(frame: pd.DataFrame) -> Iterator[Split]:
+    """Yield training and test runs: of loops all that begin with some kinds of pieces held out, else kernels."""
+    fold, loops = folds(frame), (frame["origin"] == "generated").to_numpy()
+    piece = frame["piece"].astype(str).to_numpy()
+    kinds = np.random.default_rng(SEED).permutation(sorted(set(piece[loops])))
+    for k in range(KINDS):
+        held = loops & np.isin(piece, kinds[k::KINDS])
+        yield ~held, held
+    for k in range(FOLDS):
+        yield fold != k, (fold == k) & ~loops
+
+
 def held_out_cores(frame: pd.DataFrame) -> Iterator[Split]:
     """Yield training and test runs: one core held out with a fifth of the kernels, that of no other core."""
     fold, core = folds(frame), frame["core"].to_numpy()
@@ -369,32 +392,41 @@ def calibration(frame: pd.DataFrame, votes: NDArray[np.float64]) -> NDArray[np.f
     return np.array([[0.0, *at, 1.0], [0.0, *share, share[-1]]])  # all trees are not always right
 
 
-def miscalibrated(frame: pd.DataFrame, probability: NDArray[np.float64]) -> float:
-    """Return the mean difference between probability and share of right answers, over ten bins of the first answers."""
+def miscalibrated(frame: pd.DataFrame, probability: NDArray[np.float64]) -> dict[str, float]:
+    """Return the calibration error of the first answers, and what it is by chance where probabilities are right.
+
+    The error is the mean difference between probability and share of right answers, over ten bins of equal counts. A
+    bin of twenty answers that are right with a probability of one half is off by 0.09 on average.
+    """
     first = probability.argmax(axis=1)
     p = probability[np.arange(len(first)), first]
     right = rights(credits_of(frame))[np.arange(len(first)), first]
-    edges = np.array_split(np.argsort(p, kind="stable"), 10)
-    return float(np.mean([abs(p[b].mean() - right[b].mean()) for b in edges]))
+    bins = np.array_split(np.argsort(p, kind="stable"), BINS)
+    drawn = np.random.default_rng(SEED).random((DRAWS, len(p))) < p
+    apart = [np.mean([abs(p[b].mean() - each[b].mean()) for b in bins]) for each in (right, *drawn)]
+    return {"calibration error": float(apart[0]), "calibration error by chance": float(np.mean(apart[1:]))}
 
 
 def league(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table: one row a method."""
-    rows = {}
-    for name, splits in (("Bottlenecks", held_out), ("Bottlenecks, core held out too", held_out_cores)):
+    rows, both = {}, votes_held_out(frame)
+    for name, splits in (
+        ("Bottlenecks", held_out), (KINDS_OUT, held_out_kinds), ("Bottlenecks, core held out too", held_out_cores),
+    ):  # fmt: skip
         found, tested = forests(frame, splits(frame))
         part = frame[tested].reset_index(drop=True)
-        for ending, (credit, votes) in (("", found[:2]), (", 8 counters, 5 % noise", found[2:])):
-            error = {"calibration error": crossed(part, votes[tested])}
+        for ending, (credit, votes) in (("", found[:2]), (TURNED, found[2:])):
+            error = miscalibrated(part, crossed(frame, votes, both)[tested])
             rows[name + ending] = measures(score(part, credit[tested], SMALL, votes[tested])) | error
-        scored = score(part, found[0][tested], SMALL, found[1][tested])
-        for origin in ORIGINS:
-            rows[f"{name}, {origin} only"] = measures(scored[part["origin"] == origin])
+        scored, sure = score(part, found[0][tested], SMALL, found[1][tested]), crossed(frame, found[1], both)[tested]
+        for origin in ORIGINS if splits is not held_out_kinds else ORIGINS[:1]:
+            mine = (part["origin"] == origin).to_numpy()
+            error = miscalibrated(part[mine].reset_index(drop=True), sure[mine])
+            rows[f"{name}, {origin} only"] = measures(scored[mine]) | error
         if splits is held_out:
-            own_votes = found[1]
             scored.groupby("class")[["first", "three"]].agg(["mean", "size"]).to_csv(FOLDER / "league-classes.csv")
     own = (frame["origin"] != "corpus").to_numpy()
-    levels = calibration(frame[own].reset_index(drop=True), own_votes[own])
+    levels = curve(frame, both, own)
     for learnt_on, ways in (
         ("learnt on loops alone, on the corpus", [(np.asarray(frame["origin"] == "generated"), ~own)]),
         ("learnt on loops and generated kernels alone, on the corpus", [(own, ~own)]),
@@ -402,17 +434,18 @@ def league(frame: pd.DataFrame) -> pd.DataFrame:
     ):
         found, tested = forests(frame, iter(ways))
         part = frame[tested].reset_index(drop=True)
-        for ending, (credit, votes) in (("", found[:2]), (", 8 counters, 5 % noise", found[2:])):
-            error = {"calibration error": miscalibrated(part, np.interp(votes[tested], *levels))}
+        for ending, (credit, votes) in (("", found[:2]), (TURNED, found[2:])):
+            error = miscalibrated(part, np.interp(votes[tested], *levels))
             rows[f"Bottlenecks, {learnt_on}{ending}"] = (
                 measures(score(part, credit[tested], SMALL, votes[tested])) | error
             )
     for name, method in METHODS.items():
-        order = np.zeros((len(frame), len(OUTPUTS)))
-        for train, test in held_out(frame):
-            order[test] = method(frame[train].reset_index(drop=True), frame[test].reset_index(drop=True))
-        rows[name] = measures(score(frame, order))
-        print(name, {k: round(rows[name][k], 3) for k in ("first", "three")}, flush=True)
+        for ending, seen in (("", frame), (TURNED, in_turns(frame))):
+            order = np.zeros((len(frame), len(OUTPUTS)))
+            for train, test in held_out(frame):
+                order[test] = method(seen[train].reset_index(drop=True), seen[test].reset_index(drop=True))
+            rows[name + ending] = measures(score(frame, order))
+            print(name + ending, {k: round(rows[name + ending][k], 3) for k in ("first", "three")}, flush=True)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
 
@@ -426,10 +459,10 @@ def real_counts(part: pd.DataFrame, core: Microarchitecture) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def by_real_names(frame: pd.DataFrame, votes: Order) -> pd.DataFrame:
+def by_real_names(frame: pd.DataFrame, both: NDArray[np.float64]) -> pd.DataFrame:
     """Return how `perfkit.Bottlenecks` does with all events that a core has a name for, kernels held out, run by run.
 
-    ``votes`` are those of held-out kernels with every event: the other folds' calibrate.
+    ``both`` are those of `votes_held_out`, with every event: the other folds' calibrate.
     """
     fold, found = folds(frame), []
     # Whether a kernel divides floating-point numbers does not depend on the core, and AMD counts it.
@@ -437,7 +470,7 @@ def by_real_names(frame: pd.DataFrame, votes: Order) -> pd.DataFrame:
     divided = pd.Series(divider, index=frame["workload"]).groupby(level=0).max()
     for k in range(FOLDS):
         train = frame[fold != k].reset_index(drop=True)
-        forest = replace(forest_of(train), levels=calibration(train, votes[fold != k]))
+        forest = replace(forest_of(train), levels=curve(frame, both, fold != k))
         pool = Pool(x_of(train), np.array(OUTPUTS)[credits_of(train).argmax(axis=1)])
         for name in sorted(frame["core"].unique()):
             part = frame[(fold == k) & (frame["core"] == name)].reset_index(drop=True)
@@ -459,8 +492,7 @@ def by_real_names(frame: pd.DataFrame, votes: Order) -> pd.DataFrame:
 def real_names() -> str:
     """Return the table of docs/bottlenecks.md of real names: per core and in all."""
     frame = table()
-    (_, votes, _, _), _ = forests(frame, held_out(frame))
-    every = by_real_names(frame, votes)
+    every = by_real_names(frame, votes_held_out(frame))
     lines = ["| core | events | named, of these right | first right | one of three | calibration error | runs |"]
     lines.append("| --- " * 7 + "|")
     for name, part in [("all", every), *every.groupby("core")]:
@@ -506,10 +538,10 @@ def chosen(name: str, events: list[str], core: Microarchitecture, rng: np.random
 def with_events_missing() -> str:
     """Return the table of docs/bottlenecks.md of what is named where events were not counted, kernels of one fold."""
     frame = table()
-    (_, votes, _, _), _ = forests(frame, held_out(frame))
+    both = votes_held_out(frame)
     mine = folds(frame) == 0
     train, test = (frame[those].reset_index(drop=True) for those in (~mine, mine))
-    forest = replace(forest_of(train), levels=calibration(train, votes[~mine]), prior=rights(credits_of(train)).mean(0))
+    forest = replace(forest_of(train), levels=curve(frame, both, ~mine), prior=rights(credits_of(train)).mean(0))
     pool = Pool(x_of(train), np.array(OUTPUTS)[credits_of(train).argmax(axis=1)])
     lines = ["| counted | named rightly | named wrongly | runs |", "| --- | --- | --- | --- |"]
     for name in COUNTED:
@@ -559,20 +591,31 @@ def by_more_orders() -> str:
     return "\n".join(lines)
 
 
-def crossed(frame: pd.DataFrame, votes: NDArray[np.float64]) -> float:
-    """Return the calibration error where the curve is fitted on the other folds' predictions."""
+def votes_held_out(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the votes that calibrate, (4, runs, classes): of held-out kernels and kinds, exact and in turns.
+
+    A program that somebody asks about may be of a kind that was learnt from, or of none: half of the votes are of each.
+    """
+    return np.concatenate([forests(frame, split(frame))[0][[1, 3]] for split in (held_out, held_out_kinds)])
+
+
+def curve(frame: pd.DataFrame, both: NDArray[np.float64], of: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the calibration by some runs, of `votes_held_out`."""
+    mine = frame[of].reset_index(drop=True)
+    return calibration(pd.concat([mine] * len(both), ignore_index=True), np.concatenate([votes[of] for votes in both]))
+
+
+def crossed(frame: pd.DataFrame, votes: NDArray[np.float64], both: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probabilities of votes by the curves of the other folds' runs."""
     fold, probability = folds(frame), np.zeros_like(votes)
     for k in range(FOLDS):
-        levels = calibration(frame[fold != k].reset_index(drop=True), votes[fold != k])
-        probability[fold == k] = np.interp(votes[fold == k], *levels)
-    return miscalibrated(frame, probability)
+        probability[fold == k] = np.interp(votes[fold == k], *curve(frame, both, fold != k))
+    return probability
 
 
 def learnt(frame: pd.DataFrame, digest: str) -> Forest:
-    """Return the forest of all runs, calibrated by predictions of held-out kernels."""
-    (_, votes, _, turned), _ = forests(frame, held_out(frame))
-    both = pd.concat([frame, frame], ignore_index=True)
-    levels = calibration(both, np.concatenate([votes, turned]))
+    """Return the forest of all runs, calibrated by predictions of kernels and kinds that were held out."""
+    levels = curve(frame, votes_held_out(frame), np.ones(len(frame), dtype=np.bool_))
     prior = rights(credits_of(frame)).mean(axis=0)
     return replace(forest_of(frame), levels=levels, prior=prior / prior.sum(), digest=np.array(digest))
 
@@ -580,10 +623,11 @@ def learnt(frame: pd.DataFrame, digest: str) -> Forest:
 def markdown(league: pd.DataFrame) -> str:
     """Return the league as the table of docs/bottlenecks.md."""
     columns = ["method", "first right", "one of three", "first, three without latency-bound runs", "tau",
-               "tau, strict order", "the truth's own", "calibration error", "runs"]  # fmt: skip
+               "tau, strict order", "the truth's own", "calibration error (by chance)", "runs"]  # fmt: skip
     lines = ["| " + " | ".join(columns) + " |", "| --- " * len(columns) + "|"]
     for method, row in league.iterrows():
-        error = "" if np.isnan(row["calibration error"]) else f"{row['calibration error']:.3f}"
+        sure = not np.isnan(row["calibration error"])
+        error = f"{row['calibration error']:.3f} ({row['calibration error by chance']:.3f})" if sure else ""
         cells = [
             f"{row['first']:.2f} ({row['first low']:.2f} to {row['first high']:.2f})", f"{row['three']:.2f}",
             f"{row['first, not latency']:.2f}, {row['three, not latency']:.2f}", f"{row['tau']:.2f}",

@@ -71,6 +71,51 @@ def test_the_league_is_of_these_runs_and_has_no_empty_figure(runs):
     others = [m for m in league.index if not m.startswith("Bottlenecks")]
     assert {"rules", "unusual rates", "SPIRE", "SPIRE, honest", "top-down tree", "one order for all"} <= set(others)
     assert league.loc["Bottlenecks", "first low"] > league.loc[others, "first high"].max()
+    turned = [m for m in others if m.endswith(", 8 counters, 5 % noise")]
+    assert {m.partition(",")[0] for m in turned} == {m.partition(",")[0] for m in others}
+    ours = league[league.index.str.startswith("Bottlenecks")]
+    assert not ours[["calibration error", "calibration error by chance"]].isna().any().any()
+
+
+def test_probabilities_are_within_a_twentieth_for_kernels_and_for_kinds_that_were_held_out():
+    league = pk.datasets.load("bottlenecks/league").set_index("method")
+    for held in ("Bottlenecks", "Bottlenecks, core held out too", "Bottlenecks, kinds of loops held out"):
+        for ending in ("", ", 8 counters, 5 % noise"):
+            assert league.loc[held + ending, "calibration error"] <= 0.05, held + ending
+
+
+@pytest.fixture
+def league(monkeypatch):
+    monkeypatch.syspath_prepend(str(MAKE))
+    return script("league")
+
+
+def test_the_calibration_error_and_what_of_it_is_chance_are_those_worked_out_by_hand(league):
+    """Ten bins of ten answers of 0.8, seven all right, three all wrong; the mean deviation of Binomial(10, 0.8)."""
+    said = np.zeros((100, len(CLASSES)))
+    said[:, 0] = 0.8
+    frame = pd.DataFrame({f"credit:{name}": np.full(100, 0.0) for name in CLASSES})
+    first, second = frame.columns[:2]
+    frame.loc[:69, first], frame.loc[70:, second] = 1.0, 1.0
+    found = league.miscalibrated(frame, said)
+    assert found["calibration error"] == pytest.approx(0.7 * 0.2 + 0.3 * 0.8)
+    assert found["calibration error by chance"] == pytest.approx(0.0966, abs=0.003)
+
+
+def test_no_kind_of_loop_that_is_tested_was_trained_on(league, runs):
+    tested = np.zeros(len(runs), dtype=int)
+    for train, test in league.held_out_kinds(runs):
+        tested += test
+        assert not (train & test).any()
+        loops = test & (runs["origin"] == "generated").to_numpy()
+        assert not set(runs["piece"][loops]) & set(runs["piece"][train]) - {""}
+        assert not set(runs["workload"][test & ~loops]) & set(runs["workload"][train])
+    assert (tested == 1).all()
+
+
+def test_in_turns_every_rate_is_the_one_that_counters_in_turns_give(league):
+    frame = pd.DataFrame({"rate:uops": [2.0], "turn:uops": [2.2], "cycles": [9.0]})
+    assert league.in_turns(frame)[["rate:uops", "cycles"]].to_numpy().tolist() == [[2.2, 9.0]]
 
 
 def test_the_page_shows_the_shipped_league(monkeypatch):
