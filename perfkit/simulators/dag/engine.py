@@ -158,6 +158,7 @@ from perfkit.simulators.dag.reuse import (
     touch,
     touch_set,
     untouched,
+    use,
 )
 
 # An index of unsigned type saves numba the test for a negative one.
@@ -578,14 +579,13 @@ def _written(x: Any, address: Any, size: Any, memory: Any, line_shift: Any, word
 
 
 @compiled(*_BUILT_FROM, **_OPTIONS)
-def warm_up(where: Any, length: Any, used: Any, time: Any) -> Any:
-    """Note when each line is used last (`LruStack.used`); return the time after it."""
+def warm_up(where: Any, length: Any, stack: Any) -> None:
+    """Use each accessed line, without a look at the level that it hits."""
     for i in range(length):
-        prefetch(used, _U(2 * where[_U(i + AHEAD)]))
-        if where[_U(i)] > 0:
-            time += 1
-            used[_U(2 * where[_U(i)])] = time
-    return time
+        x = where[_U(i)]
+        fetch_ahead(where, i, stack)
+        if x > 0:
+            use(x, stack)
 
 
 @compiled(*_BUILT_FROM, **_OPTIONS)
