@@ -133,7 +133,7 @@ def test_many_lines_that_come_while_nodes_are_scheduled(warm):
 
 def test_nothing_is_left_behind_the_end_of_what_was_located():
     stack = new_stack((512, 4096, np.inf))
-    records = np.arange(0, 4000, dtype=np.int64) << 12  # a page each: 63 have room
+    records = np.arange(0, 4000, dtype=np.int64) << 14  # a page each: 15 have room
     records[0] = 0
     where = np.full(4000 + reuse.AHEAD, 7 << 40, dtype=np.int64)
     end = reuse.locate(records, 0, 4000, np.full(1, 3999), 6, stack, where)

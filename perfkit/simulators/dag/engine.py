@@ -354,6 +354,18 @@ def _early(kind: Any) -> Any:
 
 
 @inlined
+def _active(left: Any) -> Any:
+    """Return a one for each type that has cycles left, where they are counted down."""
+    return ((left + LEFT_MAX) >> LEFT_BITS) & LEFT_ONES
+
+
+@inlined
+def _gathered(active: Any) -> Any:
+    """Return these types as bits side by side."""
+    return np.int64((_U(active) * _U(GATHER) >> _U(GATHERED)) & _U((1 << MEMORY) - 1))
+
+
+@inlined
 def _executing(cycle: Any, issued: Any, units: Any, tally: Any, beyond: Any) -> Any:
     """Return which types execute in a cycle, after those that issue in it (from bit `LASTING` on: with latency)."""
     busy, paper = tally.busy, beyond is None
@@ -381,9 +393,9 @@ def _executing(cycle: Any, issued: Any, units: Any, tally: Any, beyond: Any) -> 
         # Cycles left, for six types in one word: restart those that issue; which are not 0; one off those.
         i = _U(2 * (lasting if paper else lasting & ((1 << PAPER_TYPES) - 1)))
         left = (busy[0] & units.countdown[i]) | units.countdown[i + _U(1)]
-        active = ((left + LEFT_MAX) >> LEFT_BITS) & LEFT_ONES
+        active = _active(left)
         busy[0] = left - active
-        return executing | np.int64((_U(active) * _U(GATHER) >> _U(GATHERED)) & _U((1 << MEMORY) - 1))
+        return executing | _gathered(active)
     for k in range(MEMORY):
         if lasting >> k & 1:
             busy[_U(UNTIL + k)] = max(busy[_U(UNTIL + k)], cycle + units.latency[_U(k)])
@@ -443,27 +455,36 @@ def _clean(cycle: Any, mask: Any, idle: Any, rings: Any) -> None:
 
 @inlined
 def _pass_quiet(fetch: Any, goal: Any, stall: Any, core: Any, rings: Any, units: Any, tally: Any, record: Any) -> Any:
-    """Close the cycles in which nothing happens but that memory is waited for; return the first one that is left.
+    """Close the cycles in which nothing issues and no buffer's entry is freed; return the first one that is left.
 
     All of them are before `goal`, and have the same stalls.
     """
     mask, idle, types, _ = core
     busy, rows = tally.busy, rings.rows
-    if busy[0] != 0 or busy[LATEST] > fetch or rows[_row(fetch, mask) + _U(ISSUED)] != 0:
+    if busy[LATEST] > fetch or rows[_row(fetch, mask) + _U(ISSUED)] != 0:
         return fetch
     if units.countdown[0] < 0 or record.stalls.shape[0] > 0:
         return fetch
     waited = busy[1] > fetch
     if waited:
         goal = min(goal, busy[1])
-    begin = fetch
+    always = (np.int64(waited) << MEMORY) | (stall << 2 * types)
+    begin, executing = fetch, np.int64(0)
     while fetch + 1 < goal:
         i = _row(fetch + 1, mask)
         if rows[i + _U(LEAVE)] | rows[i + _U(LEAVE + 1)] | rows[i + _U(ISSUED)] != 0:
             break
+        left, now = busy[0], np.int64(0)
+        if left != 0:
+            active = _active(left)
+            busy[0], now = left - active, _gathered(active)
+        if now != executing:
+            if fetch > begin:
+                _count(tally, always | executing, fetch - begin)
+            begin, executing = fetch, now
         _clean(fetch, mask, idle, rings)
         fetch += 1
-    _count(tally, (np.int64(waited) << MEMORY) | (stall << 2 * types), fetch - begin)
+    _count(tally, always | executing, fetch - begin)
     return fetch
 
 

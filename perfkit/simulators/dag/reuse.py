@@ -26,7 +26,9 @@ Ints = npt.NDArray[np.int64]
 Lines = npt.NDArray[np.int32]  # indices of lines
 
 LEVELS = 4  # L1, L2, L3, memory
-MOST_SETS = PAGE = 64  # lines that share one entry of the page table, and so differ in the last bits of their index
+MOST_SETS = 64
+_PAGE_BITS = 8  # of lines that share one entry of the page table, and so differ in the last bits of their index
+_PAGE = 1 << _PAGE_BITS
 # Places in `LruStack.scalars`; the table's own small cache follows.
 _LINES, _PAGES, _FIRST, _NOW, _MARK, _CAPACITY, _CACHE = 0, 1, 2, 3, 4, 7, 16
 _CACHED = 1024
@@ -97,7 +99,7 @@ class LruStack(NamedTuple):
         return len(self.last)
 
 
-def new_stack(capacities: tuple[float, float, float], pages: int = 64) -> LruStack:
+def new_stack(capacities: tuple[float, float, float], pages: int = 16) -> LruStack:
     """Return an empty stack for caches of these capacities, in lines; 0 is no cache, infinity an endless one."""
     scalars = np.zeros(_CACHE + 2 * _CACHED, dtype=np.int64)
     scalars[_PAGES] = 1
@@ -111,7 +113,7 @@ def new_stack(capacities: tuple[float, float, float], pages: int = 64) -> LruSta
         # A cache smaller than the one before it never is the first that is large enough.
         scalars[_CAPACITY + k] = largest
     scalars[_FIRST] = int((scalars[_CAPACITY : _CAPACITY + 3] == 0).sum())
-    room = pages * PAGE
+    room = pages * _PAGE
     last, log = (np.zeros(n, dtype=np.int32) for n in (room, _log_length(room)))
     return LruStack(scalars, *_no_pages(pages), last, log)
 
@@ -124,7 +126,7 @@ def _log_length(room: int) -> int:
 def grown(stack: LruStack) -> LruStack:
     """Return the same stack with room for twice as many pages."""
     room = 2 * stack.room
-    keys, slots = _no_pages(room // PAGE)
+    keys, slots = _no_pages(room // _PAGE)
     _rehash(stack.page_key, stack.page_slot, keys, slots)
     last = _longer(stack.last, room, _RESERVED)
     return LruStack(stack.scalars, keys, slots, last, _longer(stack.log, _log_length(room), _log_length(_RESERVED)))
@@ -166,30 +168,30 @@ def _hash(page: Any, size: Any) -> Any:
 
 @inlined
 def _looked_up(page: Any, cached: Any, stack: Any) -> Any:
-    """Return the index of a page's first line, -64 when there is no room for another page."""
+    """Return the index of a page's first line, -256 when there is no room for another page."""
     at = _hash(page, stack.page_key.shape[0])
     while stack.page_key[at] != page and stack.page_key[at] != -1:
         at = (at + 1) & (stack.page_key.shape[0] - 1)
     if stack.page_key[at] == -1:
-        if stack.scalars[_PAGES] * PAGE >= stack.last.shape[0]:
-            return np.int64(-64)
+        if stack.scalars[_PAGES] * _PAGE >= stack.last.shape[0]:
+            return np.int64(-_PAGE)
         stack.page_key[at] = page
         stack.page_slot[at] = stack.scalars[_PAGES]
         stack.scalars[_PAGES] += 1
     slot = np.int64(stack.page_slot[at])
     stack.scalars[_U(cached)] = page
     stack.scalars[_U(cached + 1)] = slot
-    return slot << 6
+    return slot << _PAGE_BITS
 
 
 @inlined
 def index_of(line: Any, stack: Any) -> Any:
-    """Return a line's index; a new page gets the next free 64 of them. -1: there is no room (then call `grown`)."""
-    page = line >> 6
+    """Return a line's index; a new page gets the next free 256 of them. -1: there is no room (then call `grown`)."""
+    page = line >> _PAGE_BITS
     cached = _CACHE + 2 * (page & (_CACHED - 1))
     if rarely(stack.scalars[_U(cached)] != page):
-        return _looked_up(page, cached, stack) + (line & 63)
-    return (stack.scalars[_U(cached + 1)] << 6) + (line & 63)
+        return _looked_up(page, cached, stack) + (line & (_PAGE - 1))
+    return (stack.scalars[_U(cached + 1)] << _PAGE_BITS) + (line & (_PAGE - 1))
 
 
 @compiled("memory.cache", nogil=True, error_model="python")
@@ -207,7 +209,7 @@ def locate(records: Any, start: Any, length: Any, sizes: Any, line_shift: Any, s
         where[_U(at - start)] = 0
         for i in range(at + 1, last):
             if rarely(stack.last.shape[0] > _MANY):
-                asked = _U(_hash(records[_U(min(i + AHEAD, length - 1))] >> line_shift >> 6, stack.page_key.shape[0]))
+                asked = _U(_hash(records[_U(min(i + AHEAD, length - 1))] >> line_shift >> _PAGE_BITS, stack.page_key.shape[0]))
                 prefetch(stack.page_key, asked)
                 prefetch(stack.page_slot, asked)
             index = np.int64(-1)

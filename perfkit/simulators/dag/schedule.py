@@ -46,7 +46,7 @@ from perfkit.simulators.dag.measures import PORTS, Schedule
 from perfkit.simulators.dag.repeats import Repeats, new_repeats, run_repeats
 from perfkit.simulators.dag.reuse import (
     AHEAD,
-    PAGE,
+    MOST_SETS,
     UNLIMITED,
     by_use,
     fill_sets,
@@ -345,7 +345,7 @@ class _Run:
         if self.parameters[layout.WAYS]:
             order = by_use(self.stack)
             fill_sets(order, self.memory.sets, self.memory.trees)
-            self.columns = np.bincount(order & PAGE - 1, minlength=PAGE)
+            self.columns = np.bincount(order & MOST_SETS - 1, minlength=MOST_SETS)
 
     def _repeats(self) -> Repeats | None:
         """Return what is known of states that repeat: nothing yet; None where they are not followed."""
