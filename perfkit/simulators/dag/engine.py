@@ -19,6 +19,7 @@ import numpy as np
 from perfkit.dag.program import CALL, DIVIDE, DIVISION, FORWARD, JOIN, LOAD, REDIRECT
 from perfkit.simulators.compiled import compiled, helper, inlined
 from perfkit.simulators.dag.layout import (
+    A_VECTOR,
     ADD,
     AGU,
     AT_ADDRESS,
@@ -98,6 +99,7 @@ from perfkit.simulators.dag.layout import (
     READS,
     READS_TOO,
     REFILL,
+    REGISTERS,
     RENAMED,
     RETIRED,
     ROB,
@@ -144,6 +146,8 @@ from perfkit.simulators.dag.layout import (
     WIDE_BITS,
     WIDTH,
     WORD_SHIFT,
+    WRITERS,
+    WROTE,
     X86_ORDER,
 )
 from perfkit.simulators.dag.reuse import (
@@ -663,6 +667,9 @@ class _Limits(NamedTuple):
     queue_size: Any
     queue_mask: Any
     queue_limited: Any
+    registers: Any
+    has_registers: Any
+    register_mask: Any
     mask: Any
     ring_size: Any
     margin: Any
@@ -698,6 +705,7 @@ def _limits(parameters: Any, rings: Any, queues: Any, memory: Any, record: Any, 
     cycle_room = record.stalls.shape[0] if record.stalls.shape[0] > 0 else UNLIMITED
     ways = np.int64(0) if paper else parameters[WAYS]
     has_vectors = not paper and parameters[VECTOR_RS] < UNLIMITED
+    has_registers = not paper and parameters[REGISTERS] < UNLIMITED
     lines_follow = prefetching or (not paper and parameters[INFLIGHT] == MERGED)
     joins = not paper and parameters[JOINS] > 0
     blocks = not paper and memory.writer.shape[0] > 0  # loads of bytes from several stores wait for these
@@ -723,6 +731,9 @@ def _limits(parameters: Any, rings: Any, queues: Any, memory: Any, record: Any, 
         queue_size=parameters[VECTOR_QUEUE],
         queue_mask=np.int64(queues.vector.shape[0] - 1),
         queue_limited=-np.int64(parameters[VECTOR_QUEUE] < UNLIMITED),
+        registers=parameters[REGISTERS],
+        has_registers=has_registers,
+        register_mask=np.int64(queues.registers.shape[0] - 1),
         mask=ring_size - 1,
         ring_size=ring_size,
         margin=parameters[MARGIN],
@@ -890,6 +901,7 @@ def run(
     most_turns = np.int64(0) if paper else parameters[LOOP_TURNS]
 
     vectors = saved[VECTOR_NOW], saved[VECTORS]
+    writers, wrote = saved[WRITERS], saved[WROTE]  # of vector registers, and whether the last node is one
     fetch, left = saved[FETCH], saved[LEFT]
     taken = saved[TAKEN_A], saved[TAKEN_B], saved[TAKEN_C]
     entries = saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW]
@@ -953,6 +965,7 @@ def run(
                 elif not paper and kind_of == JOIN:
                     left += 1
                     slots -= 1
+                    writers -= wrote  # of an instruction's nodes, the last one is its result
                 elif not paper and kind_of == REDIRECT:
                     # Fetch goes on when the branch is known, and after the penalty.
                     goal = ready + parameters[PENALTY]
@@ -992,6 +1005,12 @@ def run(
             queued = np.int64(0)
             if has_vectors and rarely(vector):
                 queued = queues.vector[_U((vectors[1] - limits.queue_size) & limits.queue_mask)]
+            if limits.has_registers:
+                wrote = np.int64(kind_of == LOAD and ops[op + _U(UNIT)] >> UNIT_BITS & A_VECTOR != 0)
+                if kind_of >= 0 and kind_of <= DIVIDE:
+                    wrote = np.int64(table[_U(ops[op + _U(UNIT)] + VECTOR)] != 0)
+                if wrote != 0:
+                    free = max(free, queues.registers[_U((writers - limits.registers) & limits.register_mask)])
             if (taken[0] & LOW >= limits.rs_size) | (fetch < max(free, queued)) | (left == 0):
                 fetch, left, taken, room = _fetched(
                     fetch, left, taken, free, queued, ahead, entries, limits, core, rings, units, tally, record, beyond
@@ -1146,6 +1165,9 @@ def run(
             ready_at[_U(base + ops[op + _U(INTO)])] = done
             retired = max(retired, done)
             queues.rob[_U(slot & limits.rob_mask)] = retired & limits.rob_limited
+            if limits.has_registers and wrote != 0:
+                queues.registers[_U(writers & limits.register_mask)] = retired
+                writers += 1
             slots += 1
             tally.nodes[_U(count)] += 1
             end = max(end, done, issue + 1)
@@ -1176,6 +1198,7 @@ def run(
     saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS] = at, op_at, address_at
     saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS] = instructions, covered, slots
     saved[VECTOR_NOW], saved[VECTORS] = vectors
+    saved[WRITERS], saved[WROTE] = writers, wrote
     saved[TURN], saved[TURNS], saved[OPENED] = turn, turns, opened
     saved[CROWDED] = crowded
     return status

@@ -316,9 +316,9 @@ class _Run:
         self.where = np.zeros(_LOCATED + AHEAD, dtype=np.int64)
         self.rings = tables.new_rings(1 << max(9, int(2 * self.parameters[layout.MARGIN]).bit_length()), self.idle)
         rob_size = int(self.parameters[layout.ROB])
-        waiting = int(self.parameters[layout.VECTOR_QUEUE])
+        sizes = rob_size, int(self.parameters[layout.VECTOR_QUEUE]), int(self.parameters[layout.REGISTERS])
         self.queues = layout.Queues(
-            *tables.zeros(*(1 if size == UNLIMITED else 1 << size.bit_length() for size in (rob_size, waiting)))
+            *tables.zeros(*(1 if size == UNLIMITED else 1 << size.bit_length() for size in sizes))
         )
         phis = int(np.diff(program.block_phis).max(initial=0))
         self.frames = layout.Frames(*tables.zeros(2 * (self.saved[layout.TOP] + layout.BETWEEN) + 16, phis + 1, 16, 16))
