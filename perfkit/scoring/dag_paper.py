@@ -35,9 +35,7 @@ _FIGURES = {
 }
 _FFT_FIGURES = {2**14: 0.595}
 # What the paper says of the same as a statement, in other places.
-_REACHED = (
-    "section V, after Fig. 9(b): it is with the cycles of latencies and stalls that roofs reach the point; memory's does"
-)
+_REACHED = "section V, after Fig. 9(b): roofs reach the point with the cycles of latencies and stalls, as memory's does"
 _INTERSECTION = "section V, after Fig. 9(b): the point is on an intersection in both cases, of computation and memory"
 _COMBINATION = "section III-C, of Fig. 10: the combination of L1 and computation latencies"
 

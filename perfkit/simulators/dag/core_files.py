@@ -73,7 +73,7 @@ _OWN: dict[str, Figures] = {
         "throughput_I": (4.0, _SUSTAINED),
         "rs": (88.0, _INTEGER_SCHEDULER),
         "store_data": (1.0, _STORE_DATA),
-    }
+    },
 }
 _SMALLER = ("throughput_I", "rs")  # than its table and file say
 

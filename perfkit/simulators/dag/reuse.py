@@ -4,8 +4,8 @@ The extended roofline models every cache as fully associative with LRU replaceme
 access hits the first level that holds as many lines as its reuse distance. Immediate reuse has distance 1.
 
 `LruStack` does not count distances. It keeps a log of what was used, and of each line the place of its last use there:
-any other place of the line is stale. A cache holds the lines from one place of the log on, its mark. Whoever comes into a
-full cache moves the mark to the next place that is not stale, so that an access costs a few steps however many lines
+any other place of the line is stale. A cache holds the lines from one place of the log on, its mark. Whoever comes into
+a full cache moves the mark to the next place that is not stale, so that an access costs a few steps however many lines
 there are, most of them in order. A full log is written anew without what is stale.
 """
 
@@ -209,7 +209,9 @@ def locate(records: Any, start: Any, length: Any, sizes: Any, line_shift: Any, s
         where[_U(at - start)] = 0
         for i in range(at + 1, last):
             if rarely(stack.last.shape[0] > _MANY):
-                asked = _U(_hash(records[_U(min(i + AHEAD, length - 1))] >> line_shift >> _PAGE_BITS, stack.page_key.shape[0]))
+                asked = _U(
+                    _hash(records[_U(min(i + AHEAD, length - 1))] >> line_shift >> _PAGE_BITS, stack.page_key.shape[0])
+                )
                 prefetch(stack.page_key, asked)
                 prefetch(stack.page_slot, asked)
             index = np.int64(-1)
