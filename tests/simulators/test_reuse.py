@@ -7,7 +7,7 @@ import pytest
 import perfkit as pk
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import reuse
-from perfkit.simulators.dag.reuse import by_use, grown, line_shift, new_stack, settle
+from perfkit.simulators.dag.reuse import by_use, grown, line_shift, new_stack, settle_log
 
 
 @numba.njit
@@ -22,7 +22,7 @@ def touch(index, stack):
 
 @numba.njit
 def use(index, stack):
-    reuse.use(index, stack)
+    reuse.use_line(index, stack)
 
 
 @numba.njit
@@ -101,7 +101,7 @@ def test_a_settled_stack_is_the_one_that_its_accesses_leave():
         stack = new_stack(capacities)
         for line in before:
             use(index_of(line, stack), stack)
-        settle(stack)
+        settle_log(stack)
         latest = sorted(set(before), key=before[::-1].index)
         assert by_use(stack).tolist() == [index_of(line, stack) for line in latest]
         levels = [touch(index_of(line, stack), stack) for line in after]

@@ -162,7 +162,7 @@ from perfkit.simulators.dag.reuse import (
     touch,
     touch_set,
     untouched,
-    use,
+    use_line,
 )
 
 # An index of unsigned type saves numba the test for a negative one.
@@ -610,7 +610,7 @@ def warm_up(where: Any, length: Any, stack: Any) -> None:
         x = where[_U(i)]
         fetch_ahead(where, i, stack)
         if x > 0:
-            use(x, stack)
+            use_line(x, stack)
 
 
 @compiled(*_BUILT_FROM, **_OPTIONS)

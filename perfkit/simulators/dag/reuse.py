@@ -254,7 +254,7 @@ def _written_anew(stack: Any) -> None:
 
 
 @compiled("memory.cache", nogil=True, error_model="python")
-def settle(stack: Any) -> None:
+def settle_log(stack: Any) -> None:
     """Write the log anew, without what is stale, and mark where each cache begins."""
     _written_anew(stack)
 
@@ -274,8 +274,8 @@ def _note(index: Any, stack: Any) -> None:
 
 
 @inlined
-def use(index: Any, stack: Any) -> None:
-    """Use the line of this index without a look at the caches, which `settle` finds."""
+def use_line(index: Any, stack: Any) -> None:
+    """Use the line of this index without a look at the caches, which `settle_log` finds."""
     if stack.last[_U(index)] != stack.scalars[_NOW]:
         _make_room(stack)
         _note(index, stack)

@@ -54,7 +54,7 @@ from perfkit.simulators.dag.reuse import (
     line_shift,
     locate,
     new_stack,
-    settle,
+    settle_log,
 )
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ class _Run:
 
     def begin(self) -> None:
         """Leave in the caches what the warming run left there, and make room for what is kept of its lines."""
-        settle(self.stack)
+        settle_log(self.stack)
         words = self.line_shift - self.word_shift
         self.memory = tables.new_memory(self.settings, self.program, self.parameters, self.stack, words)
         self.repeats = self._repeats()
