@@ -338,10 +338,14 @@ def paper_command(as_json: options.Json = False) -> None:
     for _, row in table.iterrows():
         typer.echo(f"{row['of']} ({row['source']}): {'agrees' if row['agrees'] else 'DIFFERS'}")
         typer.echo(f"    stated: {row['stated']}\n    found:  {row['found']}")
+        if row["elsewhere"]:
+            typer.echo(f"    agrees with {row['elsewhere']}")
     for part, words in (("engine", "of the scheduler"), ("kernel", "of the kernels' curves")):
         own = table[table["part"] == part]
         typer.echo(f"{own['agrees'].sum()} of {len(own)} statements {words} agree")
-    typer.echo(f"{table['agrees'].sum()} of {len(table)} statements agree")
+    told = (table["elsewhere"] != "").sum()
+    others = f"; of the others {told} with what the paper says of the same elsewhere" if told else ""
+    typer.echo(f"{table['agrees'].sum()} of {len(table)} statements agree{others}")
 
 
 # Kernels and sizes of the comparison with this machine: within L1, L2 and L3, up to the paper's own (Fig. 6, 10, 11).

@@ -473,3 +473,18 @@ def test_results_of_numba_beyond_64_numbers_have_room(monkeypatch):
     monkeypatch.setattr("perfkit.collectors.dag.numba_kernel.ROOM", 64)
     with pytest.raises(SettingError, match="wide returns 672 bytes; at most 512"):
         pk.trace_numba(wide, np.ones(9), whole=True)
+
+
+def test_arrays_hold_their_contents_again_before_each_run(tmp_path):
+    """Only those that may be written to are copied back; one of them may share its memory with one that is read."""
+    source = tmp_path / "add.c"
+    source.write_text("void f(const double *a, double *b, long n) { for (long i = 0; i < n; i++) b[i] += a[i]; }")
+    x, y, z = np.arange(4.0), np.ones(4), np.arange(6.0)
+    for a, b, left in (
+        (x, y, [[0, 1, 2, 3], [1, 2, 3, 4]]),
+        (x, x, [[0, 2, 4, 6], [0, 2, 4, 6]]),
+        (z[:4], z[2:], [[0, 1, 2, 4], [2, 4, 6, 9]]),
+    ):
+        kernel = pk.trace_c(source, "f", a, b, 4)
+        for _ in range(3):
+            assert [array.tolist() for array in kernel.run()] == left

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.dag.program import FORWARDED_LOAD, HOLD, INTEGER, REDIRECT, SQUARE_ROOT, BlockProgram
+from perfkit.dag.program import ADD, FORWARDED_LOAD, HOLD, INTEGER, JOIN, LOAD, REDIRECT, SQUARE_ROOT, BlockProgram
 from perfkit.errors import SettingError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -53,6 +53,37 @@ def test_the_vector_scheduler_holds_what_waits():
     # Integer work of vector registers needs one, too.
     assert run("AAII", chain, integer="..v.", latency_A=5, vector_rs=1).issue.tolist() == [0, 5, 5, 0]
     assert run("AAAI", chain, latency_A=5, rs=1, vector_rs=1).issue.tolist() == [0, 5, 5, 0]
+
+
+def test_who_writes_a_vector_register_keeps_one_until_it_retires():
+    # Two registers: the third addition is fetched when the first retires, at 5; the fourth at 10, with the second.
+    chain = [[], [0], [], [], []]
+    assert run("AAAAI", chain, latency_A=5, vector_registers=2).issue.tolist() == [0, 5, 5, 10, 10]
+    assert run("AAAAI", chain, latency_A=5, vector_registers=3).issue.tolist() == [0, 5, 0, 5, 5]
+    assert run("AAAAI", chain, latency_A=5, vector_registers=4).issue.tolist() == [0, 5, 0, 0, 0]
+    # Loads of vectors write one, too; loads of integers, stores and integer work do not, that of vectors does.
+    four = [[], [0], [], []]
+    for middle, second, issue in (("L", ".", [0, 5, 5, 10]), ("L", "i", [0, 5, 0, 5]), ("S", ".", [0, 5, 0, 5])):
+        found = run(f"AA{middle}A", four, integer=f"..{second}", latency_A=5, latency_L1=0, vector_registers=2, **FREE)
+        assert found.issue.tolist() == issue
+    for kind, issue in ((".", [0, 5, 0, 5]), ("v", [0, 5, 5, 10])):
+        assert run("AAIA", four, integer=f"..{kind}", latency_A=5, vector_registers=2).issue.tolist() == issue
+    # Whoever waits for one counts as waiting for the ROB.
+    assert run("AAA", [[], [0], []], latency_A=5, vector_registers=2).stalls["ROB"] == 4
+
+
+def test_an_instruction_of_several_nodes_keeps_one_register():
+    load, add = (LOAD, -1, -1, 0, 0, 0, 0), (ADD, 0, -1, -1, 0, -1, 0)
+
+    def issue(between, registers):
+        table = np.array(2 * [load, *between, add], dtype=np.int64)
+        program = BlockProgram.of_operations(table, [(len(table), 2, 0, 0)], np.array([[1, 8]]), 1)
+        core = DagCore(latency_A=5, vector_registers=registers)
+        return DagScheduler(core, record=True).run(pk.Dag(program, np.array([0, -1, -1]))).issue.tolist()
+
+    assert issue([], 2) == [0, 0, 0, 5]  # the second load waits for the first, which retires at once
+    assert issue([(JOIN, -1, -1, -1, 0, -1, 0)], 1) == [0, 0, 5, 5]
+    assert issue([(JOIN, -1, -1, -1, 0, -1, 0)], 2) == [0, 0, 0, 0]
 
 
 def test_a_full_queue_before_it_holds_up_fetch():

@@ -3,6 +3,7 @@
 import pytest
 
 from perfkit.collectors.dag.paper_kernels import kernel
+from perfkit.scoring.dag_paper import _hits
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.relax import relax
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -83,3 +84,14 @@ def test_the_switch_of_a_published_figure_is_the_papers_alone():
     assert not waits(kernel("reduction").trace(100))
     relaxed = relax(transform, DagScheduler(CORE))
     assert max(relaxed.relaxed) <= relaxed.cycles == DagScheduler(CORE, record=False).run(transform).cycles
+
+
+def test_what_the_paper_says_in_two_ways_agrees_with_one_of_them():
+    """Fig. 10(a): "L1 latency and bandwidth" in section V, "L1 and computation latencies" in section III-C."""
+    found = DagScheduler(CORE).run(kernel("fft").trace(1024))
+    other = "section III-C", {"L1 latency", "computation latency"}
+    statement = _hits("fft", "Fig. 10(a)", found, "both", {"L1 latency", "L1 bandwidth"}, elsewhere=other)
+    assert (statement.agrees, statement.elsewhere) == (False, "section III-C")
+    # Neither what agrees as stated nor what agrees in no place has another place.
+    assert _hits("fft", "", found, "", {"L1 latency"}, elsewhere=other).elsewhere == ""
+    assert _hits("fft", "", found, "", {"memory"}, elsewhere=("", {"memory"})).elsewhere == ""

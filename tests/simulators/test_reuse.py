@@ -7,7 +7,7 @@ import pytest
 import perfkit as pk
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import reuse
-from perfkit.simulators.dag.reuse import by_use, fill, grown, line_shift, new_stack
+from perfkit.simulators.dag.reuse import by_use, grown, line_shift, new_stack, settle_log
 
 
 @numba.njit
@@ -18,6 +18,11 @@ def index_of(line, stack):
 @numba.njit
 def touch(index, stack):
     return reuse.touch(index, stack)
+
+
+@numba.njit
+def use(index, stack):
+    reuse.use_line(index, stack)
 
 
 @numba.njit
@@ -88,28 +93,31 @@ def test_a_line_is_a_power_of_two(line):
         reuse_levels([0], (64, 64, 64), line)
 
 
-def test_a_filled_stack_is_the_one_that_its_accesses_leave():
+def test_a_settled_stack_is_the_one_that_its_accesses_leave():
     rng = np.random.default_rng(3)
     for _ in range(50):
         capacities = tuple(float(c) for c in rng.choice([0, 1, 2, 5, 8, np.inf], 3))
         before, after = (rng.integers(0, 12, 40).tolist() for _ in "ab")
         stack = new_stack(capacities)
-        used = np.zeros(stack.room, dtype=np.int64)
-        for time, line in enumerate(before):
-            used[index_of(line, stack)] = time + 1
-        fill(stack, by_use(used))
+        for line in before:
+            use(index_of(line, stack), stack)
+        settle_log(stack)
+        latest = sorted(set(before), key=before[::-1].index)
+        assert by_use(stack).tolist() == [index_of(line, stack) for line in latest]
         levels = [touch(index_of(line, stack), stack) for line in after]
         assert levels == explicit(before + after, capacities, False)[40:]
 
 
-def test_lines_are_sorted_by_their_last_use_however_many_accesses_there_were():
-    rng = np.random.default_rng(4)
-    for most in (1, 5, 70_000, 2**33, 2**50):
-        used = rng.permutation(rng.integers(1, most, 2000, endpoint=True) * (rng.random(2000) < 0.7))
-        used[np.unique(used, return_index=True)[1]] *= -1  # keep one line of each time
-        used = np.maximum(-used, 0)
-        expected = np.argsort(used, kind="stable")[::-1][: np.count_nonzero(used)]
-        assert by_use(used).tolist() == expected.tolist()
+@pytest.mark.parametrize("seed", range(3))
+def test_a_log_that_is_full_changes_no_level(seed, monkeypatch):
+    """Forty lines in a log of a hundred places are written anew every sixty uses, wherever the marks are then."""
+    monkeypatch.setattr(reuse, "_log_length", lambda room: 100 + reuse.AHEAD)
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        capacities = [float(c) for c in rng.choice([0, 1, 2, 3, 8, 30, 40, np.inf], 3)]
+        lines = rng.integers(0, 40, 2000)
+        levels = reuse_levels(lines * 64, tuple(64 * c for c in capacities))
+        assert levels.tolist() == explicit(lines.tolist(), capacities, False)
 
 
 @pytest.mark.parametrize("warm", [False, True])
@@ -125,7 +133,7 @@ def test_many_lines_that_come_while_nodes_are_scheduled(warm):
 
 def test_nothing_is_left_behind_the_end_of_what_was_located():
     stack = new_stack((512, 4096, np.inf))
-    records = np.arange(0, 4000, dtype=np.int64) << 12  # a page each: 63 have room
+    records = np.arange(0, 4000, dtype=np.int64) << 14  # a page each: 15 have room
     records[0] = 0
     where = np.full(4000 + reuse.AHEAD, 7 << 40, dtype=np.int64)
     end = reuse.locate(records, 0, 4000, np.full(1, 3999), 6, stack, where)

@@ -192,7 +192,13 @@ class KernelTrace:
         return (time.thread_time() - begin) / calls
 
     def _restore(self) -> None:
-        for work, original in self.arrays:
+        """Let the arrays hold their original contents: those that the kernel may have written to."""
+        if "written" not in self._loaded:
+            _, module = _prepared(self.code.plain)
+            read = [_only_read(argument) for argument in module.get_function(self.code.entry).arguments]
+            written = {value for value, only in zip(self.native, read, strict=True) if not only}
+            self._loaded["written"] = [pair for pair in self.arrays if pair[0].ctypes.data in written]
+        for work, original in self._loaded["written"]:
             np.copyto(work, original)
 
     def _try(self, function: Any, before: Callable[[], None] = lambda: None) -> None:
@@ -238,6 +244,12 @@ class KernelTrace:
             self._loaded[which] = (machine, ctypes.CFUNCTYPE(_CTYPES[self.returns], *types)(address))
         machine, function = self._loaded[which]
         return machine, function
+
+
+def _only_read(argument: Any) -> bool:
+    """Whether LLVM found that a function writes nothing through an argument."""
+    words = {word.decode() if isinstance(word, bytes) else word for word in argument.attributes}
+    return bool(words & {"readonly", "readnone"})
 
 
 def jit(text: str, keep: Sequence[str] = ()) -> Any:

@@ -26,7 +26,7 @@ _WHOLE = (
     "fetch", "rs", "rob", "lb", "sb", "lfb", "load_ports", "store_ports", "agus", "fp_ports", "branch_ports",
     "prefetch_streams", "inflight_merging", "ordered_loads", "whole_lines", "integer_loads_earlier",
     "vector_load_ports", "vector_store_ports", "misprediction_penalty",
-    "line_splits", "memory_renaming", "vector_rs", "vector_queue", "ways_L1", "set_fill",
+    "line_splits", "memory_renaming", "vector_rs", "vector_queue", "vector_registers", "ways_L1", "set_fill",
     "set_fill_written", "set_fill_stored", "store_refill", "loop_turns",
     "store_lines", "store_data",
 )  # fmt: skip
@@ -102,6 +102,9 @@ class DagCore:
     vector_rs, vector_queue
         Entries of a reservation station of their own for floating-point and vector operations, which then take none of
         `rs`, and how many may wait in order before it; 0 or infinite: there is none (not in the paper's model).
+    vector_registers
+        Instructions under way that may write a vector register, each until it retires: who finds none waits as for a
+        full ROB, and counts as its stall; 0 or infinite: as many as the ROB holds (not in the paper's model).
     ways_L1
         Lines in a set of L1, replaced by pseudo-LRU; more where there were more sets than lines in a
         page. 0: L1 is fully associative, as in the paper. The levels below always are: a DAG does not know which page
@@ -181,6 +184,7 @@ class DagCore:
     memory_renaming: float = 0
     vector_rs: float = 0
     vector_queue: float = 0
+    vector_registers: float = 0
     ways_L1: float = 0  # noqa: N815
     set_fill: float = 0
     set_fill_written: float = 0

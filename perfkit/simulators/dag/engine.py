@@ -19,6 +19,7 @@ import numpy as np
 from perfkit.dag.program import CALL, DIVIDE, DIVISION, FORWARD, JOIN, LOAD, REDIRECT
 from perfkit.simulators.compiled import compiled, helper, inlined
 from perfkit.simulators.dag.layout import (
+    A_VECTOR,
     ADD,
     AGU,
     AT_ADDRESS,
@@ -98,6 +99,7 @@ from perfkit.simulators.dag.layout import (
     READS,
     READS_TOO,
     REFILL,
+    REGISTERS,
     RENAMED,
     RETIRED,
     ROB,
@@ -144,6 +146,8 @@ from perfkit.simulators.dag.layout import (
     WIDE_BITS,
     WIDTH,
     WORD_SHIFT,
+    WRITERS,
+    WROTE,
     X86_ORDER,
 )
 from perfkit.simulators.dag.reuse import (
@@ -158,6 +162,7 @@ from perfkit.simulators.dag.reuse import (
     touch,
     touch_set,
     untouched,
+    use_line,
 )
 
 # An index of unsigned type saves numba the test for a negative one.
@@ -353,6 +358,18 @@ def _early(kind: Any) -> Any:
 
 
 @inlined
+def _active(left: Any) -> Any:
+    """Return a one for each type that has cycles left, where they are counted down."""
+    return ((left + LEFT_MAX) >> LEFT_BITS) & LEFT_ONES
+
+
+@inlined
+def _gathered(active: Any) -> Any:
+    """Return these types as bits side by side."""
+    return np.int64((_U(active) * _U(GATHER) >> _U(GATHERED)) & _U((1 << MEMORY) - 1))
+
+
+@inlined
 def _executing(cycle: Any, issued: Any, units: Any, tally: Any, beyond: Any) -> Any:
     """Return which types execute in a cycle, after those that issue in it (from bit `LASTING` on: with latency)."""
     busy, paper = tally.busy, beyond is None
@@ -380,9 +397,9 @@ def _executing(cycle: Any, issued: Any, units: Any, tally: Any, beyond: Any) -> 
         # Cycles left, for six types in one word: restart those that issue; which are not 0; one off those.
         i = _U(2 * (lasting if paper else lasting & ((1 << PAPER_TYPES) - 1)))
         left = (busy[0] & units.countdown[i]) | units.countdown[i + _U(1)]
-        active = ((left + LEFT_MAX) >> LEFT_BITS) & LEFT_ONES
+        active = _active(left)
         busy[0] = left - active
-        return executing | np.int64((_U(active) * _U(GATHER) >> _U(GATHERED)) & _U((1 << MEMORY) - 1))
+        return executing | _gathered(active)
     for k in range(MEMORY):
         if lasting >> k & 1:
             busy[_U(UNTIL + k)] = max(busy[_U(UNTIL + k)], cycle + units.latency[_U(k)])
@@ -442,27 +459,36 @@ def _clean(cycle: Any, mask: Any, idle: Any, rings: Any) -> None:
 
 @inlined
 def _pass_quiet(fetch: Any, goal: Any, stall: Any, core: Any, rings: Any, units: Any, tally: Any, record: Any) -> Any:
-    """Close the cycles in which nothing happens but that memory is waited for; return the first one that is left.
+    """Close the cycles in which nothing issues and no buffer's entry is freed; return the first one that is left.
 
     All of them are before `goal`, and have the same stalls.
     """
     mask, idle, types, _ = core
     busy, rows = tally.busy, rings.rows
-    if busy[0] != 0 or busy[LATEST] > fetch or rows[_row(fetch, mask) + _U(ISSUED)] != 0:
+    if busy[LATEST] > fetch or rows[_row(fetch, mask) + _U(ISSUED)] != 0:
         return fetch
     if units.countdown[0] < 0 or record.stalls.shape[0] > 0:
         return fetch
     waited = busy[1] > fetch
     if waited:
         goal = min(goal, busy[1])
-    begin = fetch
+    always = (np.int64(waited) << MEMORY) | (stall << 2 * types)
+    begin, executing = fetch, np.int64(0)
     while fetch + 1 < goal:
         i = _row(fetch + 1, mask)
         if rows[i + _U(LEAVE)] | rows[i + _U(LEAVE + 1)] | rows[i + _U(ISSUED)] != 0:
             break
+        left, now = busy[0], np.int64(0)
+        if left != 0:
+            active = _active(left)
+            busy[0], now = left - active, _gathered(active)
+        if now != executing:
+            if fetch > begin:
+                _count(tally, always | executing, fetch - begin)
+            begin, executing = fetch, now
         _clean(fetch, mask, idle, rings)
         fetch += 1
-    _count(tally, (np.int64(waited) << MEMORY) | (stall << 2 * types), fetch - begin)
+    _count(tally, always | executing, fetch - begin)
     return fetch
 
 
@@ -578,14 +604,13 @@ def _written(x: Any, address: Any, size: Any, memory: Any, line_shift: Any, word
 
 
 @compiled(*_BUILT_FROM, **_OPTIONS)
-def warm_up(where: Any, length: Any, used: Any, time: Any) -> Any:
-    """Note when each line is used last (`LruStack.used`); return the time after it."""
+def warm_up(where: Any, length: Any, stack: Any) -> None:
+    """Use each accessed line, without a look at the level that it hits."""
     for i in range(length):
-        prefetch(used, _U(2 * where[_U(i + AHEAD)]))
-        if where[_U(i)] > 0:
-            time += 1
-            used[_U(2 * where[_U(i)])] = time
-    return time
+        x = where[_U(i)]
+        fetch_ahead(where, i, stack)
+        if x > 0:
+            use_line(x, stack)
 
 
 @compiled(*_BUILT_FROM, **_OPTIONS)
@@ -642,6 +667,9 @@ class _Limits(NamedTuple):
     queue_size: Any
     queue_mask: Any
     queue_limited: Any
+    registers: Any
+    has_registers: Any
+    register_mask: Any
     mask: Any
     ring_size: Any
     margin: Any
@@ -677,6 +705,7 @@ def _limits(parameters: Any, rings: Any, queues: Any, memory: Any, record: Any, 
     cycle_room = record.stalls.shape[0] if record.stalls.shape[0] > 0 else UNLIMITED
     ways = np.int64(0) if paper else parameters[WAYS]
     has_vectors = not paper and parameters[VECTOR_RS] < UNLIMITED
+    has_registers = not paper and parameters[REGISTERS] < UNLIMITED
     lines_follow = prefetching or (not paper and parameters[INFLIGHT] == MERGED)
     joins = not paper and parameters[JOINS] > 0
     blocks = not paper and memory.writer.shape[0] > 0  # loads of bytes from several stores wait for these
@@ -702,6 +731,9 @@ def _limits(parameters: Any, rings: Any, queues: Any, memory: Any, record: Any, 
         queue_size=parameters[VECTOR_QUEUE],
         queue_mask=np.int64(queues.vector.shape[0] - 1),
         queue_limited=-np.int64(parameters[VECTOR_QUEUE] < UNLIMITED),
+        registers=parameters[REGISTERS],
+        has_registers=has_registers,
+        register_mask=np.int64(queues.registers.shape[0] - 1),
         mask=ring_size - 1,
         ring_size=ring_size,
         margin=parameters[MARGIN],
@@ -869,6 +901,7 @@ def run(
     most_turns = np.int64(0) if paper else parameters[LOOP_TURNS]
 
     vectors = saved[VECTOR_NOW], saved[VECTORS]
+    writers, wrote = saved[WRITERS], saved[WROTE]  # of vector registers, and whether the last node is one
     fetch, left = saved[FETCH], saved[LEFT]
     taken = saved[TAKEN_A], saved[TAKEN_B], saved[TAKEN_C]
     entries = saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW]
@@ -932,6 +965,7 @@ def run(
                 elif not paper and kind_of == JOIN:
                     left += 1
                     slots -= 1
+                    writers -= wrote  # of an instruction's nodes, the last one is its result
                 elif not paper and kind_of == REDIRECT:
                     # Fetch goes on when the branch is known, and after the penalty.
                     goal = ready + parameters[PENALTY]
@@ -971,6 +1005,12 @@ def run(
             queued = np.int64(0)
             if has_vectors and rarely(vector):
                 queued = queues.vector[_U((vectors[1] - limits.queue_size) & limits.queue_mask)]
+            if limits.has_registers:
+                wrote = np.int64(kind_of == LOAD and ops[op + _U(UNIT)] >> UNIT_BITS & A_VECTOR != 0)
+                if kind_of >= 0 and kind_of <= DIVIDE:
+                    wrote = np.int64(table[_U(ops[op + _U(UNIT)] + VECTOR)] != 0)
+                if wrote != 0:
+                    free = max(free, queues.registers[_U((writers - limits.registers) & limits.register_mask)])
             if (taken[0] & LOW >= limits.rs_size) | (fetch < max(free, queued)) | (left == 0):
                 fetch, left, taken, room = _fetched(
                     fetch, left, taken, free, queued, ahead, entries, limits, core, rings, units, tally, record, beyond
@@ -1125,6 +1165,9 @@ def run(
             ready_at[_U(base + ops[op + _U(INTO)])] = done
             retired = max(retired, done)
             queues.rob[_U(slot & limits.rob_mask)] = retired & limits.rob_limited
+            if limits.has_registers and wrote != 0:
+                queues.registers[_U(writers & limits.register_mask)] = retired
+                writers += 1
             slots += 1
             tally.nodes[_U(count)] += 1
             end = max(end, done, issue + 1)
@@ -1155,6 +1198,7 @@ def run(
     saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS] = at, op_at, address_at
     saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS] = instructions, covered, slots
     saved[VECTOR_NOW], saved[VECTORS] = vectors
+    saved[WRITERS], saved[WROTE] = writers, wrote
     saved[TURN], saved[TURNS], saved[OPENED] = turn, turns, opened
     saved[CROWDED] = crowded
     return status

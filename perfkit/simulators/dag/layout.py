@@ -76,16 +76,16 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 (
     FETCH, LEFT, TAKEN_A, TAKEN_B, LB_NOW, SB_NOW, LFB_NOW, RETIRED, LAST_LOAD, LAST_STORE, END, NODES,
     PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, INSTRUCTIONS, COVERED, SLOTS,
-    TAKEN_C, VECTOR_NOW, VECTORS, TURN, TURNS, OPENED, CROWDED, SCALARS,
-) = range(30)  # fmt: skip
+    TAKEN_C, VECTOR_NOW, VECTORS, TURN, TURNS, OPENED, CROWDED, WRITERS, WROTE, SCALARS,
+) = range(32)  # fmt: skip
 
 # Places in the parameter array.
 (
     WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, TYPES_USED,
     STREAMS, FORWARDS, FORWARDS_FP, EARLIER, PENALTY, SPLITS, RENAMED, VECTOR_RS,
     VECTOR_QUEUE, WAYS, SETS, SET_FILL, SET_WRITTEN, SET_STORED, REFILL, LOOP_TURNS, JOINS, SETS_KNOWN, BLOCKS,
-    PARAMETERS,
-) = range(33)  # fmt: skip
+    REGISTERS, PARAMETERS,
+) = range(34)  # fmt: skip
 # Values of INFLIGHT: a hit of a line under way issues and completes as any hit; does not issue before the line is
 # there; issues, and completes with the line.
 IGNORED, BLOCKED, MERGED = range(3)
@@ -139,10 +139,14 @@ class Rings(NamedTuple):
 
 
 class Queues(NamedTuple):
-    """Of the last nodes, in rings: when each retires from the ROB, and when each entered the vector scheduler."""
+    """Of the last nodes, in rings: when each retires from the ROB, and when each entered the vector scheduler.
+
+    Of the last that write a vector register: when each retires, and a register is free.
+    """
 
     rob: Ints
     vector: Ints
+    registers: Ints
 
 
 def countdown(latency: Ints) -> Ints:

@@ -240,6 +240,7 @@ def candidates(schedule: Schedule, program: BlockProgram | None = None) -> dict[
     for buffer, words in _BUFFERS.items():
         _add(found, words, {buffer: getattr(core, buffer)})
     _add(found, "vector scheduler", {name: getattr(core, name) for name in ("vector_rs", "vector_queue")})
+    _add(found, "vector registers", {"vector_registers": core.vector_registers})
     _add(found, "fetch", {"fetch": core.fetch})
     _add(found, _TURNS, {"loop_turns": core.loop_turns})
     if core.ways_L1:

@@ -3,9 +3,10 @@
 The extended roofline models every cache as fully associative with LRU replacement (ISPASS 2014, section III-B): an
 access hits the first level that holds as many lines as its reuse distance. Immediate reuse has distance 1.
 
-`LruStack` does not count distances. It keeps the lines as a list in order of use with one marker per cache: the last
-line that this cache holds. Moving a line to the front pushes each marked line it passes out of its cache, so that
-an access costs a few steps however many lines there are.
+`LruStack` does not count distances. It keeps a log of what was used, and of each line the place of its last use there:
+any other place of the line is stale. A cache holds the lines from one place of the log on, its mark. Whoever comes into
+a full cache moves the mark to the next place that is not stale, so that an access costs a few steps however many lines
+there are, most of them in order. A full log is written anew without what is stale.
 """
 
 from __future__ import annotations
@@ -18,35 +19,28 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from perfkit.errors import SettingError
-from perfkit.simulators.compiled import compiled, inlined
+from perfkit.simulators.compiled import compiled, helper, inlined
 from perfkit.simulators.memory.cache import victim
 
 Ints = npt.NDArray[np.int64]
 Lines = npt.NDArray[np.int32]  # indices of lines
 
 LEVELS = 4  # L1, L2, L3, memory
-MOST_SETS = PAGE = 64  # lines that share one entry of the page table, and so differ in the last bits of their index
-# Places in `LruStack.scalars`; the markers and the table's own small cache follow.
-_LINES, _PAGES, _FIRST, _MARKER, _CAPACITY, _TURN, _CACHE = 0, 1, 2, 3, 6, 9, 16
+MOST_SETS = 64
+_PAGE_BITS = 8  # of lines that share one entry of the page table, and so differ in the last bits of their index
+_PAGE = 1 << _PAGE_BITS
+# Places in `LruStack.scalars`; the table's own small cache follows.
+_LINES, _PAGES, _FIRST, _NOW, _MARK, _CAPACITY, _CACHE = 0, 1, 2, 3, 4, 7, 16
 _CACHED = 1024
-_TOLD, _TOLD_BITS = _CACHE + 2 * _CACHED, 3  # of each cache, the lines that its last 8 marked ones told to fetch
-# Columns of `LruStack.lines`: the line used just after this one, the one used just before it, and the first cache
-# that holds it, from 1 on (0: it was never used), and the one that was used `AHEAD` accesses later (only what is
-# fetched ahead depends on it). Together, so that moving a line touches few lines of this machine's own cache.
-_NEWER, _OLDER, _PLACE, _LATER, _COLUMNS = 0, 1, 2, 3, 2
-_UNTOUCHED = 0
-_DIGIT_BITS = 11  # of a key, in one pass of sorting
-_DIGIT = (1 << _DIGIT_BITS) - 1
-# How many accesses ahead a line's place is fetched from memory, and later its neighbours' in the list; from how many
-# places on they are not in this machine's caches anyway. Between accesses stand their blocks: where these have four
-# accesses each, 24 further on from the first is a block again, and a quarter of all lines is never fetched ahead. 60
-# and 30 are multiples of most periods.
-AHEAD, _NEAR, _MANY = 60, 30, 1 << 15
+# Places of the log begin behind 0, which a line has that was never used, and 1, the mark of a cache that is not full.
+_UNTOUCHED, _NOT_FULL = 0, 1
+# How many accesses ahead a line's last use is fetched from memory, and how many places of the log ahead of a mark;
+# from how many lines on they are not in this machine's caches anyway.
+AHEAD, _BEFORE_MARK, _MANY = 60, 24, 1 << 15
 INDEX_BITS = 32  # of a place in `where`; the level that the access hits may stand above them
 INDEX = (1 << INDEX_BITS) - 1
-_RESERVED = 1 << 26  # elements of `lines`: 16 M lines
-# The list is a ring through line 0, which is no line: newer than the newest and older than the oldest.
-_END = 0
+_SHORTEST_LOG = 1 << 16
+_RESERVED = 1 << 24  # lines
 UNLIMITED = np.int64(2**62)
 # An index of unsigned type saves numba the test for a negative one.
 _U = np.uint64
@@ -91,30 +85,26 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 class LruStack(NamedTuple):
-    """The lines in order of use. `index_of` tells a line's index in `lines` (flattened, 4 columns per line)."""
+    """What was used in order, `log`, and where there each line was used last. `index_of` tells a line's index."""
 
     scalars: Ints
     page_key: Ints
-    page_slot: npt.NDArray[np.int32]
-    lines: npt.NDArray[np.int32]
-
-    @property
-    def used(self) -> Ints:
-        """When each line was used last (0: never), at every second place where the list will be: only until `fill`."""
-        return self.lines.view(np.int64)
+    page_slot: Lines
+    last: Lines
+    log: Lines
 
     @property
     def room(self) -> int:
         """How many lines it has room for."""
-        return len(self.lines) >> _COLUMNS
+        return len(self.last)
 
 
-def new_stack(capacities: tuple[float, float, float], pages: int = 64) -> LruStack:
+def new_stack(capacities: tuple[float, float, float], pages: int = 16) -> LruStack:
     """Return an empty stack for caches of these capacities, in lines; 0 is no cache, infinity an endless one."""
-    scalars = np.zeros(_TOLD + (LEVELS - 1 << _TOLD_BITS), dtype=np.int64)
+    scalars = np.zeros(_CACHE + 2 * _CACHED, dtype=np.int64)
     scalars[_PAGES] = 1
-    scalars[_MARKER : _MARKER + 3] = -1
-    scalars[_CACHE:_TOLD:2] = -1
+    scalars[_NOW] = scalars[_MARK : _MARK + LEVELS - 1] = _NOT_FULL
+    scalars[_CACHE::2] = -1
     largest = np.int64(0)
     for k, lines in enumerate(capacities):
         if not lines >= 0:
@@ -123,110 +113,40 @@ def new_stack(capacities: tuple[float, float, float], pages: int = 64) -> LruSta
         # A cache smaller than the one before it never is the first that is large enough.
         scalars[_CAPACITY + k] = largest
     scalars[_FIRST] = int((scalars[_CAPACITY : _CAPACITY + 3] == 0).sum())
-    return LruStack(scalars, *_no_pages(pages), np.zeros(pages * PAGE << _COLUMNS, dtype=np.int32))
+    room = pages * _PAGE
+    last, log = (np.zeros(n, dtype=np.int32) for n in (room, _log_length(room)))
+    return LruStack(scalars, *_no_pages(pages), last, log)
+
+
+def _log_length(room: int) -> int:
+    """Return a length of which half is stale when it is full: it is written anew after as many uses as it has lines."""
+    return max(2 * room, _SHORTEST_LOG) + AHEAD
 
 
 def grown(stack: LruStack) -> LruStack:
-    """Return the same stack with room for twice as many pages.
+    """Return the same stack with room for twice as many pages."""
+    room = 2 * stack.room
+    keys, slots = _no_pages(room // _PAGE)
+    _rehash(stack.page_key, stack.page_slot, keys, slots)
+    last = _longer(stack.last, room, _RESERVED)
+    return LruStack(stack.scalars, keys, slots, last, _longer(stack.log, _log_length(room), _log_length(_RESERVED)))
+
+
+def _longer(array: Lines, size: int, reserved: int) -> Lines:
+    """Return an array with zeros added.
 
     Many lines lie in the beginning of a large array, of which only what is used takes memory: nothing is copied.
     """
-    size = 2 * len(stack.lines)
-    whole = stack.lines if stack.lines.base is None else stack.lines.base
+    whole = array if array.base is None else array.base
     if len(whole) < size:
-        whole = np.zeros(size if size < _MANY << _COLUMNS else max(size, _RESERVED), dtype=np.int32)
-        whole[: len(stack.lines)] = stack.lines
-    keys, slots = _no_pages(2 * stack.room // PAGE)
-    _rehash(stack.page_key, stack.page_slot, keys, slots)
-    return LruStack(stack.scalars, keys, slots, whole[:size])
+        whole = np.zeros(size if size < 2 * _MANY else max(size, reserved), dtype=np.int32)
+        whole[: len(array)] = array
+    return whole[:size]
 
 
 def _no_pages(pages: int) -> tuple[Ints, Lines]:
     """Return an empty table of pages, twice as large as their number."""
     return np.full(2 * pages, -1, dtype=np.int64), np.zeros(2 * pages, dtype=np.int32)
-
-
-@njit(cache=True)
-def _sorted(keys: Any, values: Any, counts: Any) -> Any:
-    """Return values in order of their keys, at least 0: some bits of a key in each pass, the lowest first.
-
-    Keys move with their values, so that both are read in order, and the digits are so small that all places written
-    to by turns stay in this machine's own cache.
-    """
-    other_keys, other = np.empty_like(keys), np.empty_like(values)
-    shift, largest = 0, np.int64(0)
-    for i in range(keys.shape[0]):
-        largest = max(largest, keys[i])
-    while shift < 63 and largest >> shift > 0:
-        counts[:] = 0
-        for i in range(keys.shape[0]):
-            counts[keys[i] >> shift & _DIGIT] += 1
-        total = 0
-        for k in range(counts.shape[0]):
-            total += counts[k]
-            counts[k] = total - counts[k]
-        for i in range(keys.shape[0]):
-            place = counts[keys[i] >> shift & _DIGIT]
-            counts[keys[i] >> shift & _DIGIT] += 1
-            other_keys[place] = keys[i]
-            other[place] = values[i]
-        keys, other_keys = other_keys, keys
-        values, other = other, values
-        shift += _DIGIT_BITS
-    return values
-
-
-@njit(cache=True)
-def _used(used: Any, keys: Any, lines: Any) -> None:
-    count = 0
-    for i in range(used.shape[0]):
-        if used[i] > 0:
-            keys[count] = used[i]
-            lines[count] = i
-            count += 1
-
-
-def by_use(used: Ints) -> Lines:
-    """Return the lines that were used, the one used last first, given when each was used last (0: never)."""
-    count = np.count_nonzero(used)
-    keys, lines = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int32)
-    _used(used, keys, lines)
-    latest: Lines = _sorted(keys, lines, np.zeros(_DIGIT + 1, dtype=np.int64))[::-1]
-    return latest
-
-
-@njit(cache=True)
-def _link(order: Any, lines: Any, capacities: Any) -> None:
-    """Link lines into the ring, the one used last first, and tell each its first cache: all of a line at once."""
-    newer: Any = _END
-    place = 1
-    last = order.shape[0] - 1
-    flat = lines.reshape(-1)
-    for k in range(order.shape[0]):
-        prefetch(flat, _U(np.int64(order[min(k + AHEAD, last)]) << _COLUMNS))
-        while place < LEVELS and capacities[place - 1] <= k:
-            place += 1
-        index: Any = order[k]
-        lines[newer, _OLDER] = index
-        lines[index, _NEWER] = newer
-        lines[index, _PLACE] = place
-        lines[index, _LATER] = order[max(k - AHEAD, 0)]
-        newer = index
-    lines[newer, _OLDER] = _END
-    lines[_END, _NEWER] = newer
-
-
-def fill(stack: LruStack, order: Lines) -> None:
-    """Leave in an empty stack what use leaves there, given the lines by their last use (`by_use`).
-
-    That is all that many accesses leave behind in a cache with LRU replacement.
-    """
-    scalars = stack.scalars
-    capacities = scalars[_CAPACITY : _CAPACITY + LEVELS - 1]
-    _link(order, stack.lines.reshape(-1, 1 << _COLUMNS), capacities)
-    scalars[_LINES] = len(order)
-    for k, capacity in enumerate(capacities.tolist()):
-        scalars[_MARKER + k] = order[capacity - 1] if 0 < capacity <= len(order) else -1
 
 
 @njit(cache=True)
@@ -248,30 +168,30 @@ def _hash(page: Any, size: Any) -> Any:
 
 @inlined
 def _looked_up(page: Any, cached: Any, stack: Any) -> Any:
-    """Return the index of a page's first line, -64 when there is no room for another page."""
+    """Return the index of a page's first line, -256 when there is no room for another page."""
     at = _hash(page, stack.page_key.shape[0])
     while stack.page_key[at] != page and stack.page_key[at] != -1:
         at = (at + 1) & (stack.page_key.shape[0] - 1)
     if stack.page_key[at] == -1:
-        if stack.scalars[_PAGES] * PAGE >= stack.lines.shape[0] >> _COLUMNS:
-            return np.int64(-64)
+        if stack.scalars[_PAGES] * _PAGE >= stack.last.shape[0]:
+            return np.int64(-_PAGE)
         stack.page_key[at] = page
         stack.page_slot[at] = stack.scalars[_PAGES]
         stack.scalars[_PAGES] += 1
     slot = np.int64(stack.page_slot[at])
     stack.scalars[_U(cached)] = page
     stack.scalars[_U(cached + 1)] = slot
-    return slot << 6
+    return slot << _PAGE_BITS
 
 
 @inlined
 def index_of(line: Any, stack: Any) -> Any:
-    """Return a line's index; a new page gets the next free 64 of them. -1: there is no room (then call `grown`)."""
-    page = line >> 6
+    """Return a line's index; a new page gets the next free 256 of them. -1: there is no room (then call `grown`)."""
+    page = line >> _PAGE_BITS
     cached = _CACHE + 2 * (page & (_CACHED - 1))
     if rarely(stack.scalars[_U(cached)] != page):
-        return _looked_up(page, cached, stack) + (line & 63)
-    return (stack.scalars[_U(cached + 1)] << 6) + (line & 63)
+        return _looked_up(page, cached, stack) + (line & (_PAGE - 1))
+    return (stack.scalars[_U(cached + 1)] << _PAGE_BITS) + (line & (_PAGE - 1))
 
 
 @compiled("memory.cache", nogil=True, error_model="python")
@@ -288,8 +208,10 @@ def locate(records: Any, start: Any, length: Any, sizes: Any, line_shift: Any, s
             break
         where[_U(at - start)] = 0
         for i in range(at + 1, last):
-            if rarely(stack.lines.shape[0] >> _COLUMNS > _MANY):
-                asked = _U(_hash(records[_U(min(i + _NEAR, length - 1))] >> line_shift >> 6, stack.page_key.shape[0]))
+            if rarely(stack.last.shape[0] > _MANY):
+                asked = _U(
+                    _hash(records[_U(min(i + AHEAD, length - 1))] >> line_shift >> _PAGE_BITS, stack.page_key.shape[0])
+                )
                 prefetch(stack.page_key, asked)
                 prefetch(stack.page_slot, asked)
             index = np.int64(-1)
@@ -308,69 +230,102 @@ def locate(records: Any, start: Any, length: Any, sizes: Any, line_shift: Any, s
 
 @inlined
 def fetch_ahead(where: Any, at: Any, stack: Any) -> Any:
-    """Fetch from memory what the accesses after this one will look at; return the index of the line furthest ahead."""
+    """Fetch from memory what an access after this one will look at; return the index of its line."""
     far = where[_U(at + AHEAD)]
-    if rarely(stack.lines.shape[0] >> _COLUMNS > _MANY):
-        prefetch(stack.lines, _U(far << _COLUMNS))
-        near = _U(max(where[_U(at + _NEAR)], np.int64(0)) << _COLUMNS)
-        prefetch(stack.lines, _U(np.int64(stack.lines[near + _U(_NEWER)]) << _COLUMNS))
-        prefetch(stack.lines, _U(np.int64(stack.lines[near + _U(_OLDER)]) << _COLUMNS))
-        stack.lines[_U(where[_U(at)] << _COLUMNS) + _U(_LATER)] = far
+    prefetch(stack.last, _U(far))
     return far
+
+
+@helper
+def _written_anew(stack: Any) -> None:
+    s, last, log = stack.scalars, stack.last, stack.log
+    kept = np.int64(_NOT_FULL)
+    for at in range(_NOT_FULL + 1, s[_NOW] + 1):
+        prefetch(last, _U(log[_U(at + _BEFORE_MARK)]))
+        index = _U(log[_U(at)])
+        if last[index] == at:
+            kept += 1
+            log[_U(kept)] = log[_U(at)]
+            last[index] = kept
+    s[_NOW], s[_LINES] = kept, kept - _NOT_FULL
+    for k in range(LEVELS - 1):
+        lines = s[_U(_CAPACITY + k)]
+        s[_U(_MARK + k)] = kept - lines + 1 if 0 < lines <= s[_LINES] else np.int64(_NOT_FULL)
+
+
+@compiled("memory.cache", nogil=True, error_model="python")
+def settle_log(stack: Any) -> None:
+    """Write the log anew, without what is stale, and mark where each cache begins."""
+    _written_anew(stack)
+
+
+@inlined
+def _make_room(stack: Any) -> None:
+    if rarely(stack.scalars[_NOW] + 1 == stack.log.shape[0] - AHEAD):
+        _written_anew(stack)
+
+
+@inlined
+def _note(index: Any, stack: Any) -> None:
+    now = stack.scalars[_NOW] + 1
+    stack.log[_U(now)] = index
+    stack.last[_U(index)] = now
+    stack.scalars[_NOW] = now
+
+
+@inlined
+def use_line(index: Any, stack: Any) -> None:
+    """Use the line of this index without a look at the caches, which `settle_log` finds."""
+    if stack.last[_U(index)] != stack.scalars[_NOW]:
+        _make_room(stack)
+        _note(index, stack)
+
+
+@inlined
+def _valid(at: Any, stack: Any) -> Any:
+    """Return the first place of the log from this one on that is not stale."""
+    last, log = stack.last, stack.log
+    while last[_U(log[_U(at)])] != at:
+        prefetch(last, _U(log[_U(at + _BEFORE_MARK)]))
+        at += 1
+    prefetch(last, _U(log[_U(at + _BEFORE_MARK)]))
+    return at
 
 
 @inlined
 def touch(index: Any, stack: Any) -> Any:
     """Use the line of this index: return the level it hits (0 to 3) and make it the most recent."""
-    s, lines = stack.scalars, stack.lines
-    x, first = _U(index << _COLUMNS), s[_FIRST]
-    head = np.int64(lines[_U(_END + _OLDER)])
-    found = np.int64(lines[x + _U(_PLACE)]) - 1
-    if rarely(index == head):
-        return found
-    if not rarely(found < 0):
-        newer, older = np.int64(lines[x + _U(_NEWER)]), np.int64(lines[x + _U(_OLDER)])
-        for k in range(LEVELS - 1):
-            if rarely(s[_U(_MARKER + k)] == index):
-                s[_U(_MARKER + k)] = newer
-        lines[_U(newer << _COLUMNS) + _U(_OLDER)] = older
-        lines[_U(older << _COLUMNS) + _U(_NEWER)] = newer
-    lines[_U(head << _COLUMNS) + _U(_NEWER)] = index
-    lines[x + _U(_NEWER)] = _END
-    lines[x + _U(_OLDER)] = head
-    lines[_U(_END + _OLDER)] = index
-    if not rarely(found != first):
-        return found
-    lines[x + _U(_PLACE)] = first + 1
-    level = min(found, np.int64(LEVELS - 1)) if found >= 0 else np.int64(LEVELS - 1)
-    # Out of each cache that did not hold it goes that cache's last line.
-    for k in range(first, level):
-        marked = s[_U(_MARKER + k)]
-        if marked >= 0:
-            m = _U(marked << _COLUMNS)
-            lines[m + _U(_PLACE)] = k + 2
-            s[_U(_MARKER + k)] = lines[m + _U(_NEWER)]
-            # The next ones one by one would each be waited for: what is told is some way on.
-            later = np.int64(lines[m + _U(_LATER)])
-            prefetch(lines, _U(later << _COLUMNS))
-            if rarely(lines.shape[0] >> _COLUMNS > _MANY):
-                # Where a line was used again since, none told of the one after it: ask what has arrived by now.
-                turn = s[_U(_TURN + k)]
-                told = _U(_TOLD + (k << _TOLD_BITS) + (turn & ((1 << _TOLD_BITS) - 1)))
-                prefetch(lines, _U(np.int64(lines[_U(s[told] << _COLUMNS) + _U(_NEWER)]) << _COLUMNS))
-                s[told], s[_U(_TURN + k)] = later, turn + 1
-    if found < 0:
+    s = stack.scalars
+    first, level = s[_FIRST], s[_FIRST]
+    if rarely(stack.last[_U(index)] == s[_NOW]):
+        return first
+    _make_room(stack)
+    before = np.int64(stack.last[_U(index)])
+    while level < LEVELS - 1 and rarely(before < s[_U(_MARK + level)]):
+        level += 1
+    _note(index, stack)
+    for k in range(first, LEVELS - 1):
+        mark = s[_U(_MARK + k)]
+        # Out of a full cache that did not hold it goes that cache's oldest line; or its oldest line was this one.
+        if rarely((k < level) | (before == mark)) and mark > _NOT_FULL:
+            s[_U(_MARK + k)] = _valid(mark + 1, stack)
+    if rarely(before == _UNTOUCHED):
         s[_LINES] += 1
         for k in range(first, LEVELS - 1):
             if s[_LINES] == s[_U(_CAPACITY + k)]:
-                s[_U(_MARKER + k)] = lines[_U(_END + _NEWER)]
+                s[_U(_MARK + k)] = _valid(np.int64(_NOT_FULL + 1), stack)
     return level
 
 
 @inlined
 def untouched(index: Any, stack: Any) -> Any:
     """Whether the line of this index was never used."""
-    return stack.lines[_U((index << _COLUMNS) + _PLACE)] == _UNTOUCHED
+    return stack.last[_U(index)] == _UNTOUCHED
+
+
+def by_use(stack: LruStack) -> Lines:
+    """Return the lines that were used, the one used last first: of a stack that has settled."""
+    return stack.log[_NOT_FULL + 1 : stack.scalars[_NOW] + 1][::-1]
 
 
 @inlined

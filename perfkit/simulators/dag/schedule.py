@@ -46,15 +46,15 @@ from perfkit.simulators.dag.measures import PORTS, Schedule
 from perfkit.simulators.dag.repeats import Repeats, new_repeats, run_repeats
 from perfkit.simulators.dag.reuse import (
     AHEAD,
-    PAGE,
+    MOST_SETS,
     UNLIMITED,
     by_use,
-    fill,
     fill_sets,
     grown,
     line_shift,
     locate,
     new_stack,
+    settle_log,
 )
 
 if TYPE_CHECKING:
@@ -314,12 +314,11 @@ class _Run:
         self.code = layout.BlockCode(program, tables.operations(program, self.word_shift, self.units))
         self.stack = new_stack(tables.capacities(settings, self.line_shift))
         self.where = np.zeros(_LOCATED + AHEAD, dtype=np.int64)
-        self.time = 0
         self.rings = tables.new_rings(1 << max(9, int(2 * self.parameters[layout.MARGIN]).bit_length()), self.idle)
         rob_size = int(self.parameters[layout.ROB])
-        waiting = int(self.parameters[layout.VECTOR_QUEUE])
+        sizes = rob_size, int(self.parameters[layout.VECTOR_QUEUE]), int(self.parameters[layout.REGISTERS])
         self.queues = layout.Queues(
-            *tables.zeros(*(1 if size == UNLIMITED else 1 << size.bit_length() for size in (rob_size, waiting)))
+            *tables.zeros(*(1 if size == UNLIMITED else 1 << size.bit_length() for size in sizes))
         )
         phis = int(np.diff(program.block_phis).max(initial=0))
         self.frames = layout.Frames(*tables.zeros(2 * (self.saved[layout.TOP] + layout.BETWEEN) + 16, phis + 1, 16, 16))
@@ -339,14 +338,14 @@ class _Run:
 
     def begin(self) -> None:
         """Leave in the caches what the warming run left there, and make room for what is kept of its lines."""
-        order = by_use(self.stack.used[::2])
-        fill(self.stack, order)
+        settle_log(self.stack)
         words = self.line_shift - self.word_shift
         self.memory = tables.new_memory(self.settings, self.program, self.parameters, self.stack, words)
-        if self.parameters[layout.WAYS]:
-            fill_sets(order, self.memory.sets, self.memory.trees)
         self.repeats = self._repeats()
-        self.columns = np.bincount(order & PAGE - 1, minlength=PAGE)
+        if self.parameters[layout.WAYS]:
+            order = by_use(self.stack)
+            fill_sets(order, self.memory.sets, self.memory.trees)
+            self.columns = np.bincount(order & MOST_SETS - 1, minlength=MOST_SETS)
 
     def _repeats(self) -> Repeats | None:
         """Return what is known of states that repeat: nothing yet; None where they are not followed."""
@@ -366,7 +365,7 @@ class _Run:
 
     def warm_up(self, records: Any, length: int) -> None:
         for start, end in self._located(records, length):
-            self.time = engine.warm_up(self.where, end - start, self.stack.used, self.time)
+            engine.warm_up(self.where, end - start, self.stack)
 
     def _located(self, records: Any, length: int) -> Iterator[tuple[int, int]]:
         """Go through the records in parts; `where` tells the lines' indices of each."""

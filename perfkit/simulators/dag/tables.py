@@ -284,6 +284,7 @@ def parameters(
         (layout.LFB, core.lfb),
         (layout.VECTOR_RS, core.vector_rs),
         (layout.VECTOR_QUEUE, core.vector_queue),
+        (layout.REGISTERS, core.vector_registers),
     ):
         values[place] = _limit(size)
     ordered = core.ordered_loads if settings.x86_order is None else settings.x86_order
@@ -334,7 +335,7 @@ def beyond_paper(program: BlockProgram, values: Any) -> bool:
 
     The engine that `perfkit.simulators.dag.engine.run` compiles for ``beyond=None`` knows none of them.
     """
-    limits = values[[layout.VECTOR_RS, layout.VECTOR_QUEUE]] < UNLIMITED
+    limits = values[[layout.VECTOR_RS, layout.VECTOR_QUEUE, layout.REGISTERS]] < UNLIMITED
     features = values[[layout.STREAMS, layout.SPLITS, layout.WAYS, layout.BLOCKS, layout.LOOP_TURNS, layout.JOINS]] > 0
     follows = values[layout.INFLIGHT] == layout.MERGED or values[layout.FORWARDS_FP] != layout.AS_L1
     integer_loads = (program.op == LOAD) & (program.delay > 0)
