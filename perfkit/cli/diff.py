@@ -67,7 +67,7 @@ def diff(
     from perfkit.cli.standard_input import kept
     from perfkit.diagnosis.progress import stages
 
-    with kept() as stdin, stages() as say:
+    with stages() as say, kept(say) as stdin:
         called = tuple(options.called_with(words, arguments))
         more = (called, skip, repeat, limit, core, warm, stdin)
         sides = [

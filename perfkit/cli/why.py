@@ -75,7 +75,7 @@ def why(
     path, function = _parted(program, function)
     existing(path)
     called = options.called_with(words, arguments)
-    with kept() as stdin, stages("starting") as say:  # what is imported next takes seconds on a slow disk
+    with stages("starting") as say, kept(say) as stdin:  # what is imported next takes seconds on a slow disk
         from perfkit.diagnosis.ahead import Ahead
 
         with Ahead(core, say) as ahead:

@@ -533,10 +533,11 @@ def _measure(argument: str) -> None:
 def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
     """Return the rounds of one process, (rounds, 2, `_ROW`), behind a row of numbers and three other kinds of rounds.
 
-    The numbers: how many calls of a and of b are timed as one, how many rounds are of calls alone and, behind them, in
-    a row again (none where all are alone, or where a sample is one call anyway), how many are of the kernel that was loaded first, before the other was there
-    (none in the first process, which finds how many calls make a sample), which kernel that is (0: a), and how many
-    calls of each the processes make at most before those that count: how many, each draws.
+    The numbers: how many calls of a and of b are timed as one; how many rounds are of calls alone and, behind them, in
+    a row again (none where all are alone, or where a sample is one call anyway); how many are of the kernel that was
+    loaded first, before the other was there (none in the first process, which finds how many calls make a sample);
+    which kernel that is (0: a); and how many calls of each the processes make at most before those that count: how
+    many, each draws.
     """
     import time
 
