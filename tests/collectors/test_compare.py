@@ -594,6 +594,8 @@ def test_mistakes_are_told(monkeypatch):
         "known": np.array(40),
         "alone": rounds[:0],
         "alone_process": np.zeros(0, int),
+        "in_row": rounds[:0],
+        "in_row_process": np.zeros(0, int),
     }
     for first in ("first_0", "first_1"):
         wild |= {first: rounds[:0], f"{first}_process": np.zeros(0, int)}
@@ -699,8 +701,12 @@ def test_a_call_alone_is_told_within_each_process():
     table["cycles_b"], table["ratio"] = 100.0, 100 / table["cycles_a"]
     alone = pd.DataFrame({"process": [0, 1], "cycles_a": [7500.0, 9000.0], "cycles_b": [140.0, 140.0]})
     mean = np.exp(np.log(table["cycles_a"]).mean())
-    assert module._alone(alone, table) == pytest.approx((mean, 140.0))
-    assert module._alone(alone.assign(process=9), table) is None
+    assert module._alone(alone, table, table) == pytest.approx((mean, 140.0))
+    # Calls that take longer from some call on: those alone came behind it, and so did those in a row again.
+    later = table.assign(cycles_b=140.0)
+    assert module._alone(alone, later, table) == pytest.approx((mean, 100.0))
+    assert module._alone(alone, later.iloc[:0], table) is None
+    assert module._alone(alone.assign(process=9), later, table) is None
     assert module._alone(pd.DataFrame(), table) is None
 
 
@@ -939,6 +945,27 @@ def test_rare_long_calls_change_the_mean_and_not_the_middle():
 
 
 @pytest.mark.measures
+@pytest.mark.parametrize("what", ["table", "stack", "memory"])
+def test_what_depends_on_addresses_differs_between_processes(what):
+    """Forked processes had one stack and two places for libraries: the interval held nothing of the layout."""
+    source = """#include <stdlib.h>
+    static long table[4]; static void *memory;
+    double work(void) {
+        volatile char stack[64];
+        if (!memory) memory = malloc(48);
+        unsigned long table_at = (unsigned long)table >> 13, stack_at = (unsigned long)stack >> 6;
+        unsigned long memory_at = (unsigned long)memory >> 5;
+        double s = 1.0000001;
+        for (long i = WHICH_at % 2 ? MORE : 1000; i; i--) s *= 1.0000001;
+        return s; }""".replace("WHICH", what)
+    sides = (compile_kernel(source, "work", defines={"MORE": more}) for more in (1000, 1500))
+    found = pk.compare(*sides, processes=12)
+    assert found.table["ratio"].min() < 1.05
+    assert found.table["ratio"].max() > 1.4
+    assert found.verdict != "same"
+
+
+@pytest.mark.measures
 def test_processes_do_not_all_time_the_same_calls():
     """Of a kernel that takes twice as long from its 18,000th call on, some processes time the later ones alone."""
     source = """static long n; double work(void) {{
@@ -950,7 +977,7 @@ def test_processes_do_not_all_time_the_same_calls():
     assert longer.min() < 1.1
     assert longer.max() > 1.7
     assert 5_000 < found.start < 50_000
-    assert f"0 to {found.start:,} calls, as drawn" in found.summary()
+    assert f"0 to {found.start:,} others, as drawn" in found.summary()
 
 
 @pytest.mark.measures
