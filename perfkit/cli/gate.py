@@ -87,6 +87,9 @@ def gate(
             gates = _read(path, given)
         baselines = baseline or (path.parent if several else Path()) / BASELINES
         entries = read_baselines(baselines)
+        beside = path.parent / BASELINES
+        if not (several or baseline or entries or update) and beside.is_file():
+            say(f"baselines are looked for here, and lie in {beside}, too: --baseline {beside} takes those")
         if update:
             options.check_writable(baselines)
         if not several:

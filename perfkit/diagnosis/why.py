@@ -1408,7 +1408,8 @@ def _nearest(
     and why.
     """
     cold, warm = states
-    target, why = measured.cycles if measured else 0.0, "nearer to the measured time"
+    alone = measured if measured is not None and measured.waited < _HALF else None  # else most of it is others' time
+    target, why = alone.cycles if alone else 0.0, "nearer to the measured time"
     if expected:
         target, why = expected, "nearer to what is simulated with what ran before in the caches"
     if not target:

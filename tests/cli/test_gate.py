@@ -171,6 +171,8 @@ def test_a_file_has_one_baseline_however_its_path_is_typed(perfkit, tmp_path):
         assert "the same run" in perfkit("gate", typed, *call, folder=here)
     assert "the same run" in perfkit("gate", "k.c:sum", "--arguments", "f8[500], 500", folder=here)
     assert "the same run" in perfkit("gate", "../k.c", "-f", "sum", "--baseline", file, *call, folder=below)
+    told = perfkit("gate", "../k.c", "-f", "sum", *call, status=1, folder=below)
+    assert "--baseline ../perfkit-baselines.json takes those" in told
     # As an older perfkit wrote it there: by the path that was typed.
     (below / "b.json").write_text(file.read_text().replace('"k.c:sum"', '"../k.c:sum"'))
     assert "the same run" in perfkit("gate", here / "k.c", "-f", "sum", "--baseline", "b.json", *call, folder=below)

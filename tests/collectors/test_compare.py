@@ -707,7 +707,7 @@ def test_a_call_alone_is_told_within_each_process():
     assert module._alone(alone, later, table) == pytest.approx((mean, 100.0))
     assert module._alone(alone, later.iloc[:0], table) is None
     assert module._alone(alone.assign(process=9), later, table) is None
-    assert module._alone(pd.DataFrame(), table) is None
+    assert module._alone(pd.DataFrame(), later, table) is None
 
 
 def test_functions_are_named_as_in_their_source(tmp_path):

@@ -544,6 +544,8 @@ def test_empty_caches_are_not_taken_because_they_come_nearer_by_chance():
     assert [taken(1.3 * near, 3), taken(cold.cycles, 3), taken(cold.cycles, 0), taken(warm.cycles, 0)] == [
         False, False, False, True,
     ]  # fmt: skip
+    others = Measured(cold.cycles, cold.cycles, 2, 1, cold.cycles, waited=0.76)
+    assert _nearest((cold, warm), Calls(3, 1), others)[0] is warm, "mostly other programs' time says nothing"
 
 
 def shuffled_lines(count):
