@@ -10,7 +10,7 @@ from perfkit.study.study import Study
 
 HERE = Path(__file__).parent / "foreign"
 pytestmark = pytest.mark.measures
-POLICY = "policy: {repetitions: 3, attempts: 1, windows: 3}\n"
+POLICY = "policy: {repetitions: 3, passes: 1, attempts: 3, windows: 3}\n"
 
 
 def collected(path, *more_notes):
