@@ -43,6 +43,7 @@ _FORKS = (
 )
 _PAGES = 1 << 17  # of half a GiB, by up to which processes' memory is mapped elsewhere
 _LARGEST_HOLE = 14  # as a power of two of pages: 64 MiB
+_HOLES = 64  # of a size, at most
 _NO_RESERVE, _FAILED = 0x4000, (1 << 64) - 1  # MAP_NORESERVE, MAP_FAILED
 _ALLOCATIONS, _ALLOCATED = 200, 2048
 _STACK = 1 << 14  # times 16 bytes by which the stack lies lower, at most
@@ -218,8 +219,9 @@ def _move_on(timer: ctypes.CDLL, random: np.random.Generator) -> None:
     while size >= mmap.PAGESIZE and not (place := taken(size)):
         size //= 2  # less address space may be left (ulimit -v)
     for size in mmap.PAGESIZE << np.arange(_LARGEST_HOLE, -1, -1):
-        while (at := taken(int(size))) > place:
-            pass
+        for _ in range(_HOLES):  # with an unlimited stack (ulimit -s), memory is mapped upwards, and none lies below
+            if (at := taken(int(size))) < place:
+                break
         if at:
             libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(int(size)))
     for size in random.integers(1, _ALLOCATED, _ALLOCATIONS):  # holes that freed memory has left, and then what follows
