@@ -112,6 +112,7 @@ _UNTIMED = 100  # calls that are recorded where none was timed
 _MOSTLY = 0.5  # of a function's samples, below which what is explained is the lesser part
 _ALIKE = 0.3  # of a function's time, below which other calls than those recorded have it
 _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
+_GLANCE = 0.5  # seconds for a first call that only tells its caller: one that is the whole run is timed once
 _UP = 5  # callers that are looked at where calls are too short: one of the program's own may lie behind a library's
 _STARTS = re.compile(
     r"start_thread|_start|_*libc_start(_call)?_main(@.*)?|clone3?|__clone(3|_internal)?"
@@ -767,11 +768,11 @@ class _Inquiry:
     def _passed_on(self, caller: HotFunction, found: Profile | None) -> CallTimes | None:
         """Return the first call of a system's function that another one of the system calls, which is explained then.
 
-        None of others: their calls are all timed.
+        None of others, and where the first call takes long: their calls are all timed.
         """
         try:
             with self._stage(f"asking what calls {caller.name}"):
-                first = self._once(caller, calls=1)
+                first = self._once(caller, calls=1, seconds=_GLANCE)
         except (DataError, Refusal, UnavailableError):
             return None
         above = _returned_to(first, self._known(found)) if len(first.ticks) and not first.others else None
@@ -870,11 +871,13 @@ class _Inquiry:
         return found + list(zip(rows["file"].tolist(), rows["address"].astype(int).tolist(), strict=True))[:_SEEN]
 
     def _once(
-        self, hot: HotFunction, calls: int = 0, environment: Mapping[str, str] | None = None, least: float = 0.0
-    ) -> CallTimes:
+        self, hot: HotFunction, calls: int = 0, environment: Mapping[str, str] | None = None, least: float = 0.0,
+        seconds: float = math.inf,
+    ) -> CallTimes:  # fmt: skip
         return time_calls(
             self.target.subject, hot.symbol, self.target.arguments, library=self._place(hot),
-            stdin=self.target.stdin, seconds=self.seconds, calls=calls, environment=environment, least=least,
+            stdin=self.target.stdin, seconds=min(seconds, self.seconds), calls=calls, environment=environment,
+            least=least,
         )  # fmt: skip
 
     def _again(self, hot: HotFunction, calls: int) -> list[CallTimes]:

@@ -261,7 +261,8 @@ class StudyRuns(Summarised):
         rows = self.ok[self.ok["settled"].astype(bool)]
         moved = rows["cycles_error"].fillna(self._fence) if "cycles_error" in rows else self._fence
         longer = (rows["cycles_high"] - moved) / (rows["cycles_low"] + moved)
-        over = longer[longer > _STATES]
+        told = rows["message"].fillna("").str.contains("several states") if "message" in rows else longer < 0
+        over = longer[(longer > _STATES) & ~told]
         if not len(over):
             return ""
         return (
@@ -451,7 +452,7 @@ _ALIKE = 4  # measured rows of one time, from which it is said that nothing chan
 _NOTHING = 0.1  # cycles, ticks or ns by which rows differ of which nothing is left
 _DIFFER_TOLD = "later executions take|its windows take|rare executions take|several states|repetitions differ"
 _STEPS_TOLD = "steps of this host.s time stamp counter"  # in the message of a row whose windows are a few of them
-_ON_AVERAGE = "longer on average|to the mean"  # in the message of a row whose executions differ
+_ON_AVERAGE = "longer on average|% longer than the figure|to the mean"  # in the message of such a row
 _STATES = 1.15  # times the fastest quiet pass: a slower one is told
 
 

@@ -161,7 +161,9 @@ def test_of_a_librarys_functions_that_call_each_other_the_last_one_is_timed(monk
         return SimpleNamespace(ticks=np.ones(1), cycles=np.array([5e9]), brief=False, others=0, of=function.symbol)
 
     monkeypatch.setattr(asked, "_timed", lambda function, **_: (ran.append(function.symbol) or [run(function)], ""))
-    monkeypatch.setattr(asked, "_once", lambda function, calls: first.append((function.symbol, calls)) or run(function))
+    monkeypatch.setattr(
+        asked, "_once", lambda function, calls, seconds: first.append((function.symbol, calls)) or run(function)
+    )
     asked.spent, asked.crowded = {}, False
     found = SimpleNamespace(method=PERF, total=997, runs=1, functions=())
     chosen, *_ = asked._caller_of(compare, "the hottest", [run(compare)], found)

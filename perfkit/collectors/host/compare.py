@@ -182,8 +182,8 @@ def compare(
     ticks, process, calls = found["ticks"], found["process"], found["calls"]
     fence = fence_cycles(found, link)
     alone, in_row = (
-        by_process(_judged(found[name], link), found[f"{name}_process"], calls, apart, fewest=2)[0]
-        for name, apart in (("alone", fence), ("in_row", 0.0))
+        by_process(_judged(found[name], link), found[f"{name}_process"], calls, added, fewest=2)[0]
+        for name, added in (("alone", fence), ("in_row", 0.0))
     )
     grain = _grain(float(found["step"]), ticks)
     judged = _judged(ticks, link)

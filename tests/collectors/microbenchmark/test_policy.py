@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfkit.collectors.microbenchmark import passes
 from perfkit.collectors.microbenchmark.passes import _added_by_rare, _less_apart, _longer_on_average, _states
 from perfkit.collectors.microbenchmark.policy import Verdict, agreement, best, judge_repetitions, unsettled_by
 from perfkit.study.runs import StudyRuns
@@ -52,6 +53,33 @@ def test_ends_that_the_fence_moved_are_no_second_state():
         "a quiet pass took over 15% longer than the fastest, up to 1.4 times as long"
         in dataclasses.replace(runs, metadata={}).states()
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "differ"),
+    [
+        (passes._SLOWS.format(0.12, 3360.0), True),
+        (passes._VARIES.format(0.28, "longer"), True),
+        (passes._RARE.format(0.05), True),
+        (passes._STATES.format(2, 5, 0.6), False),
+        ("", False),
+    ],
+)
+def test_rows_that_take_longer_on_average_are_not_said_to_be_alike(message, differ):
+    """By the words of their messages: "none of N changes it" beside "12 % longer" would be two answers."""
+    row = {"status": "ok", "settled": True, "cycles": 3000.0, "tsc": 3000.0, "message": message}
+    table = pd.DataFrame([row | {"N": k} for k in range(4)])
+    told = StudyRuns(table, pd.DataFrame(), ("N",), {}).same()
+    assert ("on average, 4 rows take longer" in told) == differ
+    assert ("none of N changes it" in told) == (not differ)
+
+
+def test_two_states_are_told_once():
+    """By the row itself, or else beside the table."""
+    row = {"status": "ok", "settled": True, "cycles": 100.0, "cycles_low": 100.0, "cycles_high": 160.0}
+    told = passes._STATES.format(2, 5, 0.6)
+    assert StudyRuns(pd.DataFrame([row | {"message": told}]), pd.DataFrame(), (), {}).states() == ""
+    assert "1.6 times as long" in StudyRuns(pd.DataFrame([row | {"message": ""}]), pd.DataFrame(), (), {}).states()
 
 
 @pytest.mark.parametrize(
