@@ -85,6 +85,8 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "constants_at_rename": bool,
     "mov_fusion": bool,
     "branch_history": int,
+    "indirect_targets": int,
+    "indirect_targets_per_branch": int,
     "return_stack": int,
     "return_stack_empty": str,
     "memory_renaming": str,
@@ -116,6 +118,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "write_back_lines": (int, float),
     "L1_set_fill_written": (int, float),
 }
+_SIZES = ("indirect_targets", "indirect_targets_per_branch", "return_stack")  # of tables that cannot be empty
 _FEATURE_UNITS = {
     "line_split_penalty": "uses of a port",
     "retag_uses": "uses of a port",
@@ -147,8 +150,9 @@ _FEATURE_UNITS = {
 # with `op_cache_across_lines`, lines do not matter. Constants at rename: -1024 to 1023 added to a 64-bit register by
 # ADD, SUB, INC, DEC or LEA take a slot, but no port and no time; a shift of such a register in the same block takes
 # `shift_of_constant` longer. Flags of logic: by how much SETcc and CMOVcc take longer after flags of AND, OR, XOR or
-# TEST. Return stack: what it predicts once all its entries were taken ("stale": what older calls left in them;
-# "oldest": the last entry that was taken, again and again).
+# TEST. Indirect targets: how many the predictor of indirect jumps and calls remembers, each with those it followed, and
+# how many of one branch where those are fewer. Return stack: what it predicts once all its entries were taken
+# ("stale": what older calls left in them; "oldest": the last entry that was taken, again and again).
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
@@ -649,6 +653,8 @@ def _read_features(table: dict[str, Any], sources: dict[str, str], place: str) -
         figure = _figure(entry, sources, f"{place} {name}", _FEATURE_UNITS.get(name, ""))
         if not isinstance(figure.value, _FEATURES[name]):
             raise FormatError(f"{place} {name}: {_FEATURES[name]} expected, found {figure.value!r}")
+        if name in _SIZES and float(figure.value) < 1:
+            raise FormatError(f"{place} {name}: at least 1 expected, found {figure.value!r}")
         if name in _CHOICES and figure.value not in _CHOICES[name]:
             raise FormatError(
                 f"{place} {name}: one of {', '.join(map(str, _CHOICES[name]))} expected, found {figure.value!r}"

@@ -110,7 +110,9 @@ def test_a_line_of_another_thread_arrives_late_and_nothing_arrives_later_than_is
     moved = threads._Transfers(positions, cycles, 2)
     arrival, clock, latest = np.zeros(lines_of_all, dtype=np.int64), 0, 0
     now = SimpleNamespace(now=np.zeros(10, dtype=np.int64), counts=np.zeros(14, dtype=np.int64), data=None)
-    lines = SimpleNamespace(arrival=arrival, origin=np.zeros(lines_of_all, dtype=np.int8), shift=1)
+    lines = SimpleNamespace(
+        arrival=arrival, origin=np.zeros(lines_of_all, dtype=np.int8), asked=arrival.copy(), shift=1
+    )
     for first in (100, 100 + accesses, 100 + 2 * accesses):
         code = rng.integers(0, 4, accesses).astype(np.uint32)
         forwarded = rng.random(accesses) < 0.5

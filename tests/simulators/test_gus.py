@@ -196,6 +196,23 @@ def test_figure_1_is_bound_by_latency_not_by_memory(core):
     assert shares[3] == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.parametrize("value_first", [True, False])
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_list_is_held_up_by_its_links_and_not_by_the_values_beside_them(value_first, exact):
+    """Nodes of a line each that no cache holds: the value is asked for when the link is, before it or behind it."""
+    value, link = "mov rcx, [rdx]\nadd rbx, rcx", "mov rax, [rdx+8]"
+    body = "\n".join(["mov rdx, rax", *([value, link] if value_first else [link, value]), "dec rsi", "jnz ."])
+    nodes = 64 * np.random.default_rng(2).permutation(40_000)
+    trace = loop(body, 3000, lambda i, k: int(nodes[i]) + 8 * (k == value_first))
+    found = Gus(Microarchitecture.load("zen4"), warm="none").run(trace).causality(exact=exact)
+    held = dict(zip(trace.code.text, found.held, strict=True))
+    assert held["mov rcx,[rdx]"] < 0.02
+    if exact:  # by how often, and the copy of the pointer is as often in the chain
+        assert held["mov rax,[rdx+8]"] == pytest.approx(0.5, abs=0.02) == held["mov rdx,rax"]
+    else:
+        assert held["mov rax,[rdx+8]"] > 0.97
+
+
 def test_ports_bound_independent_fmas(skylake):
     body = "\n".join(f"vfmadd231pd ymm{k}, ymm14, ymm15" for k in range(10))
     result = skylake.run(loop(body, N))

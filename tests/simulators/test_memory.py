@@ -179,6 +179,37 @@ def test_a_target_that_never_changes_is_predicted_and_a_random_one_is_not():
     assert 0.4 < missed(rng.integers(1, 3, rounds)) < 0.6
 
 
+def repeated(sites, targets, length, core, rounds):
+    """The share of jumps from so many places, in an order that repeats, that is mispredicted once it is learnt."""
+    blocks = [(0x1000 + 64 * k, "ffe0") for k in range(sites)]
+    blocks += [(0x9000 + 64 * k, "eb00") for k in range(targets)]  # each jumps back, here as if to anywhere
+    drawn = sites + np.random.default_rng(length + sites).integers(0, targets, length)
+    stream = np.stack([np.arange(length) % sites, drawn], axis=1).ravel()
+    missed, _ = control(np.tile(stream, rounds), blocks, core)
+    return missed[-2 * length :].sum() / length
+
+
+@pytest.mark.parametrize(
+    ("sites", "length", "least", "most"),
+    [
+        (1, 48, 0.0, 0.02), (1, 192, 0.4, 0.7), (1, 3000, 0.6, 0.7),
+        (4, 128, 0.0, 0.05), (4, 1024, 0.5, 0.7),
+        (16, 512, 0.0, 0.1), (16, 4096, 0.5, 0.7),
+    ],
+)  # fmt: skip
+def test_a_random_order_that_repeats_is_learnt_as_far_as_the_target_predictor_remembers(sites, length, least, most):
+    """Three targets, as timed on a Zen 4: 64 jumps from one place are predicted, and 3,000 no better than thrown dice.
+
+    [python -m tests.benchmarks.targets]
+    """
+    assert least <= repeated(sites, 3, length, "zen4", 40) <= most
+
+
+def test_a_core_whose_file_says_nothing_of_it_remembers_some_thousand_targets():
+    assert repeated(1, 3, 512, "skylake_x", 40) < 0.02
+    assert repeated(1, 3, 16_000, "skylake_x", 4) > 0.5
+
+
 def test_returns_are_predicted_as_deep_as_the_return_stack():
     """Calls nested to a depth, then as many returns; each call has another place to return to."""
     deep = 40

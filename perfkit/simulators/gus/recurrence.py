@@ -306,9 +306,21 @@ def _moved(  # pragma: no cover - compiled
 
 
 @inlined
+def _asked_at_once(asks: Any, latency: Any, line: Any, lines: Any) -> Any:  # pragma: no cover - compiled
+    """Return whether a load asks for a line when the access that brings it did: it would bring the line as soon itself.
+
+    It then waits for its own address as that does, and is no less to blame: of a list's links and the values beside
+    them, the links. What asks later has the line sooner by the other; where that waited for a fill buffer or bandwidth,
+    so would what asks.
+    """
+    first = lines.asked[_U(line)]
+    return first != NEVER and first - latency <= asks <= first + latency
+
+
+@inlined
 def _arrived(  # pragma: no cover - compiled
-    taint: Any, spent: Any, code: Any, level: Any, vector: Any, i: Any, line: Any, place: Any, come: Any, which: Any,
-    n_acc: Any, newest: Any, n: Any, costs: Any, state: Any, lines: Any,
+    taint: Any, spent: Any, code: Any, level: Any, vector: Any, i: Any, line: Any, place: Any, asks: Any, come: Any,
+    which: Any, n_acc: Any, newest: Any, n: Any, costs: Any, state: Any, lines: Any,
 ) -> Any:  # fmt: skip
     """Load: the value comes from its level, its line or the store that has it; return its time, cause, constraints."""
     come = come + load(costs.load, i) + load(costs.beyond, level + vector)
@@ -316,7 +328,7 @@ def _arrived(  # pragma: no cover - compiled
         come = come + load(costs.split, 0)
     if level == 0 and reaches(newest, come):  # a hit, but the line may be on its way
         v = load(lines.arrival, line)
-        if taint is not None:
+        if taint is not None and not _asked_at_once(asks, load(costs.load, i), line, lines):
             n_acc = to.constrain(taint, to.ACCESS, n_acc, come, v, to.BY_LINE, line, n)
         if spent is not None and v > come:
             which = LEVEL_LATENCY + lines.origin[_U(line)]
@@ -545,19 +557,21 @@ def _missed(  # pragma: no cover - compiled
 
 @inlined
 def _brought(  # pragma: no cover - compiled
-    taint: Any, spent: Any, code: Any, level: Any, line: Any, arrives: Any, n: Any, lines: Any
+    taint: Any, spent: Any, code: Any, level: Any, line: Any, asked: Any, arrives: Any, n: Any, lines: Any
 ) -> None:
     """Load: a line, or two, comes to L1 at a time that later accesses wait for."""
     store(lines.arrival, line, arrives)
     if spent is not None:
         lines.origin[_U(line)] = level
     if taint is not None:
+        lines.asked[_U(line)] = asked
         to.fetch(taint, line, n)
     if code & SPLIT and (line + 1) % (512 >> lines.shift):  # not across the end of a page
         store(lines.arrival, line + 1, arrives)
         if spent is not None:
             lines.origin[_U(line + 1)] = level
         if taint is not None:
+            lines.asked[_U(line + 1)] = asked
             to.fetch(taint, line + 1, n)
 
 
@@ -596,6 +610,7 @@ def _accessed(  # pragma: no cover - compiled
     if taint is not None:
         n_acc = to.start(taint, to.ACCESS, to.ADDRESS, n_addr, n)
     come, which, n_acc, uses = _translated(taint, spent, walk, come, which, n_acc, uses, disp, n, costs, state.level)
+    translated, asked = come, NEVER
     cost, because = times(fixed.byte, size), LEVEL_BANDWIDTH
     come, n_acc, which, uses = _used(
         taint, spent, to.ACCESS, n_acc, come, which, uses, because, to.BY_LEVEL, state.level, 0, cost, disp, n
@@ -608,7 +623,9 @@ def _accessed(  # pragma: no cover - compiled
     if level > 0:
         arrives = come + load(costs.load, i) + load(costs.beyond, level + vector)
         newest = later(newest, arrives)
-        _brought(taint, spent, code, level, line, arrives, n, lines)
+        if taint is not None and come <= translated + load(costs.load, i):  # it waited for no more than its address
+            asked = address
+        _brought(taint, spent, code, level, line, asked, arrives, n, lines)
     value, cause, walked, count, arrived = found.value, found.cause, found.walked, found.count, found.arrived
     split_store, page_split = found.split_store, found.page_split
     if read:
@@ -617,8 +634,9 @@ def _accessed(  # pragma: no cover - compiled
             come, which, n_acc = _renamed(taint, spent, place, why, which, disp, n, state)
         else:
             come, which, n_acc = _arrived(
-                taint, spent, code, level, vector, i, line, place, come, which, n_acc, newest, n, costs, state, lines
-            )
+                taint, spent, code, level, vector, i, line, place, address, come, which, n_acc, newest, n, costs,
+                state, lines,
+            )  # fmt: skip
         if taint is not None:
             count = to.join(taint, count, value, come, n_acc, n)
         if spent is not None and come > value:

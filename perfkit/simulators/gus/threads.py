@@ -460,7 +460,7 @@ class _Transfers:
                 gone = max(gone, int(now.data[store]))
             late = gone + int(self.cycles * timing.TICKS)
             lines.arrival[line] = max(int(lines.arrival[line]), late)
-            lines.origin[line] = self.level
+            lines.origin[line], lines.asked[line] = self.level, timing.NEVER
             now.now[7] = max(int(now.now[7]), late)
 
 

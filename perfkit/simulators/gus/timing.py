@@ -164,10 +164,15 @@ class State(NamedTuple):
 
 
 class LineArrivals(NamedTuple):
-    """When each line of the pages touched so far arrived in L1 last, and from which level it came."""
+    """When each line of the pages touched so far arrived in L1 last, from which level, and when it was asked for.
+
+    ``asked`` is kept for causality alone: when the address of the access that brings the line was known, or `NEVER`
+    where that access waited for more than its address.
+    """
 
     arrival: NDArray[np.int64]
     origin: NDArray[np.int8]
+    asked: NDArray[np.int64]
     shift: int  # a granule's line is ``granule >> shift``
     sets: int  # of L1, where the core's file says how fast each is filled, else 0
 
@@ -420,7 +425,9 @@ def _lines(program: Program, cost: Costs) -> LineArrivals:
     """Return memory before the first access."""
     lanes = cost.use.ndim == 2
     shift = int(np.log2(program.core.caches[0].line)) - 3
-    return LineArrivals(zeros(_PAGE >> shift, lanes), np.zeros(_PAGE >> shift, dtype=np.int8), shift, _sets(program))
+    size = _PAGE >> shift
+    asked = np.full(size, NEVER, dtype=np.int64)
+    return LineArrivals(zeros(size, lanes), np.zeros(size, dtype=np.int8), asked, shift, _sets(program))
 
 
 _PAGE = 512  # granules
@@ -444,6 +451,8 @@ def room(old: LineArrivals, pages: int) -> LineArrivals:
         return old
     arrival = zeros(2 * pages * per_page, old.arrival.ndim == 2)
     origin = np.zeros(2 * pages * per_page, dtype=np.int8)
+    asked = np.full(2 * pages * per_page, NEVER, dtype=np.int64)
     arrival[: len(old.arrival)] = old.arrival
     origin[: len(old.origin)] = old.origin
-    return LineArrivals(arrival, origin, old.shift, old.sets)
+    asked[: len(old.asked)] = old.asked
+    return LineArrivals(arrival, origin, asked, old.shift, old.sets)

@@ -2,9 +2,11 @@
 
 Directions are predicted as TAGE does (Seznec and Michaud, "A case for (partially) TAgged GEometric history length
 branch prediction", 2006), targets as ITTAGE does (Seznec, "A 64-Kbytes ITTAGE indirect branch predictor", 2011); both
-simplified. Returns are predicted by a stack of the calls that are in the trace; a deeper recursion than it has entries
-overwrites the oldest. What an empty stack predicts is a feature of the core (``return_stack_empty``): what stands in
-its entries ("stale", as if they were a ring), or the last entry that was left, again and again ("oldest").
+simplified. How many targets are remembered, each with the history it followed, is a feature of the core
+(``indirect_targets``, and ``indirect_targets_per_branch`` where one branch cannot have them all): a further one takes
+the place of any. Returns are predicted by a stack of the calls that are in the trace; a deeper recursion than it has
+entries overwrites the oldest. What an empty stack predicts is a feature of the core (``return_stack_empty``): what
+stands in its entries ("stale", as if they were a ring), or the last entry that was left, again and again ("oldest").
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +18,8 @@ from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.compiled import inlined
 
 _COUNTERS = 1 << 14  # of each table of the direction predictor
-_TARGETS = 1 << 12  # of each table of the target predictor
+_TARGETS = 1 << 13  # places in each table of the target predictor: enough that few of those remembered share one
+_REMEMBERED = 3072  # targets, where the core file does not say: what the makers of several cores state
 _HISTORY = 60  # branches that index the last of the tagged tables, where the core file does not say
 _SHARES = (0.1, 0.24, 0.5, 1.0)  # of these, what indexes each table
 _TARGET_BITS = 5  # that one target adds to their history
@@ -28,8 +31,10 @@ _U: Any = np.uint64
 class Predictor(NamedTuple):
     """Direction tables, target tables, the return stack.
 
-    ``meta``: last block, branches, mispredictions, outcomes, calls that are open, history of targets, entries of the
-    return stack that hold one of them, the last that was taken, whether an empty stack gives that one again.
+    ``places`` says where in ``target`` those are that are remembered, ``place_of`` which of ``places`` that is, and
+    ``filled`` how many of a group there are. ``meta``: last block, branches, mispredictions, outcomes, calls that are
+    open, history of targets, entries of the return stack that hold one of them, the last that was taken, whether an
+    empty stack gives that one again, and the state of the numbers that choose whose place is taken.
     """
 
     bimodal: NDArray[np.int8]
@@ -41,6 +46,9 @@ class Predictor(NamedTuple):
     target: NDArray[np.int64]  # (tables, _TARGETS)
     target_tag: NDArray[np.int16]
     sure: NDArray[np.int8]
+    place_of: NDArray[np.int32]
+    places: NDArray[np.int32]  # (groups, targets in each)
+    filled: NDArray[np.int64]  # (groups,)
     paths: NDArray[np.int64]
     stack: NDArray[np.int64]
     meta: NDArray[np.int64]
@@ -50,6 +58,8 @@ def predictor(core: Microarchitecture, blocks: int) -> Predictor:
     """Return a predictor that has seen nothing, for a program of so many blocks."""
     history = int(core.feature("branch_history", _HISTORY))
     tables, targets = len(_SHARES), len(_PATHS)
+    remembered = int(core.feature("indirect_targets", _REMEMBERED))
+    of_one = min(remembered, int(core.feature("indirect_targets_per_branch", remembered)))
     return Predictor(
         np.full(_COUNTERS, 1, dtype=np.int8),
         np.zeros((tables, _COUNTERS), dtype=np.int8),
@@ -60,9 +70,12 @@ def predictor(core: Microarchitecture, blocks: int) -> Predictor:
         np.full((targets, _TARGETS), -1, dtype=np.int64),
         np.full((targets, _TARGETS), -1, dtype=np.int16),
         np.zeros((targets, _TARGETS), dtype=np.int8),
+        np.full((targets, _TARGETS), -1, dtype=np.int32),
+        np.full((remembered // of_one, of_one), -1, dtype=np.int32),
+        np.zeros(remembered // of_one, dtype=np.int64),
         np.array(_PATHS, dtype=np.int64),
         np.full(int(core.feature("return_stack", _RETURNS)), -1, dtype=np.int64),
-        np.array([-1, 0, 0, 0, 0, 0, 0, 0, core.feature("return_stack_empty") == "oldest"], dtype=np.int64),
+        np.array([-1, 0, 0, 0, 0, 0, 0, 0, core.feature("return_stack_empty") == "oldest", 1], dtype=np.int64),
     )
 
 
@@ -112,6 +125,25 @@ def predict(p: Any, block: Any, taken: Any) -> Any:  # pragma: no cover - compil
 
 
 @inlined
+def _remember(p: Any, block: Any, where: Any) -> Any:  # pragma: no cover - compiled
+    """Make room for a target of a block, at the place of any other of the block's group once they are all taken."""
+    group = ((np.int64(block) * 0x9E3779B1) >> 7) % len(p.filled)
+    size = p.places.shape[1]
+    if p.filled[group] < size:
+        place = p.filled[group]
+        p.filled[group] += 1
+    else:
+        p.meta[9] = (p.meta[9] * 1103515245 + 12345) & 0x7FFFFFFF
+        place = (p.meta[9] >> 8) % size
+        old = p.places[group, place]
+        if p.place_of[old // _TARGETS, old % _TARGETS] == group * size + place:  # another group's may be there by now
+            p.target_tag[old // _TARGETS, old % _TARGETS] = -1
+            p.sure[old // _TARGETS, old % _TARGETS] = 0
+    p.places[group, place] = where
+    p.place_of[where // _TARGETS, where % _TARGETS] = group * size + place
+
+
+@inlined
 def predict_target(p: Any, block: Any, target: Any) -> Any:  # pragma: no cover - compiled
     """Predict where a block's indirect jump or call goes, learn, and return whether the prediction was wrong."""
     path = p.meta[5]
@@ -137,6 +169,7 @@ def predict_target(p: Any, block: Any, target: Any) -> Any:  # pragma: no cover 
             h = _fold(path, p.paths[_U(k)], block, k)
             i = h & (_TARGETS - 1)
             if p.sure[k, i] == 0:
+                _remember(p, block, k * _TARGETS + i)
                 p.target_tag[k, i] = (h >> 20) & 0x7FFF
                 p.target[k, i] = target
                 break
