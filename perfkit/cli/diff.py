@@ -104,6 +104,7 @@ def _of_dumps(sides: "list[DiffSide]", time_event: str, work_event: str) -> "Cou
 
 
 def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":
+    from perfkit.cli.diff_function import both_named, named
     from perfkit.cli.diff_side import DiffSide, names_of
     from perfkit.simulators.gus.beside import beside
     from perfkit.simulators.gus.diff import diff as compare
@@ -112,10 +113,19 @@ def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":
         say(f"simulating {sides[0].what} and {sides[1].what}")
         results = beside(DiffSide.result, sides)
     else:
-        results = []
-        for name, side in zip("AB", sides, strict=True):
-            say(f"{name}: {side.doing} {side.what}")
-            results.append(side.result())
+        say("looking for what to compare")
+        sides = both_named(sides, say)
+        results, known = [], ""
+        # A program whose function nobody named is recorded last: the other side's may be known by then.
+        order = sorted(
+            range(2), key=lambda k: sides[k].form == "program" and not (sides[k].inside or sides[k].function)
+        )
+        for k in order:
+            sides[k] = named(sides[k], known, say)
+            say(f"{'AB'[k]}: {sides[k].doing} {sides[k].what}")
+            results.append(sides[k].result())
+            known = results[-1].trace.provenance.function
+        results = [results[order.index(k)] for k in range(2)]
     say("asking what would help each")
     return compare(*results, names=names_of(sides, results))
 

@@ -1,6 +1,5 @@
 """What a side of ``perfkit diff`` may be, told by what the file holds: how it is recorded, built or opened."""
 
-import warnings
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from perfkit.errors import PerfkitError, PerfkitWarning, SettingError, did_you_mean
+from perfkit.errors import PerfkitError, SettingError, did_you_mean
 
 if TYPE_CHECKING:
     from perfkit.samples.table import Samples
@@ -26,7 +25,6 @@ WORDS: dict[Form, str] = {
     "trace": "a trace",
     "dump": "a dump of counters",
 }
-_SECONDS = 3.0  # for which a program is watched where its hot function is looked for
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,7 @@ class DiffSide:
         build: dict[str, Any] = {"flags": self.flags} if self.flags and self.is_built else {}
         function = self.inside or self.function
         if self.form == "program":
-            return self._recorded(function or self._hottest())
+            return self._recorded(function)
         if not self.is_called:
             return next(iter(open_traces(self.what, limit=self.limit, **build).values()))
         if self.form == "source":
@@ -177,32 +175,13 @@ class DiffSide:
         )
         return tracer.run(self.path, function, self.words)
 
-    def _hottest(self) -> str:
-        """Return the program's own hottest function, found as `perfkit why` finds it."""
-        from perfkit.collectors.profile.hot import own, profile
-        from perfkit.collectors.profile.sampled import Target
-        from perfkit.collectors.profile.waits import waits_of
-
-        target = Target(self.path.absolute(), self.words, self.stdin)
-        found = profile(target, _SECONDS)
-        mine = own(found.functions)
-        if mine is None or Path(mine.path).resolve() != self.path.resolve():
-            nothing = (
-                f"no function of {self.path.name} itself was seen running ({found.summary()}): name one, --function"
-            )
-            waits = waits_of(target, _SECONDS).told(self.path.name)
-            raise SettingError(". ".join(filter(None, (waits, nothing))))
-        warnings.warn(
-            f"{self.path.name}: no function was named; {mine.name} is the hottest of its own ({mine.share:.0%} of "
-            f"{found.total:,} {found.unit})",
-            PerfkitWarning,
-            stacklevel=2,
-        )
-        return mine.symbol
-
     def name(self, result: "GusResult", folder: str = "") -> str:
         """Return what to call it, by a folder's name where that tells it from the other side."""
+        from perfkit.collectors.tracer.demangle import demangled
+        from perfkit.diagnosis.words import brief
+
         function, flags = result.trace.provenance.function, result.trace.provenance.flags
+        function = brief(demangled([function]).get(function, function))
         built = f" ({flags})" if flags and self.is_built else ""
         return folder + self.path.name + (f":{function}" if function else "") + built
 

@@ -216,6 +216,17 @@ def why(
             return answer if made == path else answer.but(program=path.name)
 
 
+def explainable(target: Target, found: Profile, hot: HotFunction, say: Say) -> HotFunction:
+    """Return the function of a program that `why` would explain where one is hot: its caller, if its calls are short.
+
+    Raises
+    ------
+    DataError
+        The program does not call it as it was watched.
+    """
+    return _Inquiry(target, "", "host", 3.0, 3_000_000, say, Ahead("host", say)).explainable(found, hot)
+
+
 def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: str, limit: int, say: Say) -> Diagnosis:
     """Answer for a function of this process: one that numba compiles."""
     from perfkit.collectors.jitted import is_jitted, jitted_kernel
@@ -259,18 +270,18 @@ class _Inquiry:
     inner: HotFunction | None = None  # the hottest function, also where one that calls it is explained
     timings: dict[tuple[str, str], CallTimes] = field(default_factory=dict)  # the first run of each timed function
     watched: Waits | None = None  # what one run more waited for, once somebody asks
+    spent: dict[str, float] = field(default_factory=dict)  # seconds of each stage
+    found: Profile | None = None
+    asking: str = ""  # by which lines of the program a run is asked for that is not in its own functions
+    unseen: list[str] = field(default_factory=list)
+    bare: bool = False  # whether short calls are explained without the code that makes them
+    others: int = 0  # calls that could not be recorded, for an exception leaves them
+    crowded: bool = False  # whether other threads than the first call the function, too
+    left: int = 0  # recorded calls that were to be and are not, for a jump left one of them
+    uncounted: bool = False  # whether a part was recorded of a call whose instructions can be counted
 
     def answer(self) -> Diagnosis:
         """Return the answer."""
-        self.spent: dict[str, float] = {}
-        self.found: Profile | None = None
-        self.asking = ""  # by which lines of the program a run is asked for that is not in its own functions
-        self.unseen: list[str] = []
-        self.bare = False  # whether short calls are explained without the code that makes them
-        self.others = 0  # calls that could not be recorded, for an exception leaves them
-        self.crowded = False  # whether other threads than the first call the function, too
-        self.left = 0  # recorded calls that were to be and are not, for a jump left one of them
-        self.uncounted = False  # whether a part was recorded of a call whose instructions can be counted
         with self._stage("finding the hot function"):
             found = self.found = self._profile()
         hot, reason = self._function(found)
@@ -294,6 +305,13 @@ class _Inquiry:
                 "and only the first can be recorded: have the program do its work in the first (one job, no daemon, no "
                 "workers), or ask about a program that calls the function by itself. If it is called late, --timeout"
             ) from error
+
+    def explainable(self, found: Profile, hot: HotFunction) -> HotFunction:
+        """Return the function that is explained where that one is hot: its caller, where its calls are short."""
+        with self._stage(f"timing the calls of {brief(hot.name)}"):
+            timed, _ = self._timed(hot, brief=True)
+        above = self._caller_of(hot, "", timed, found)[0] if self._too_short(timed) else hot
+        return hot if self._place(above) else above
 
     def _check_process(self, hot: HotFunction) -> None:
         """Refuse a function of several processes, and one of another program than the one that is asked about."""

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
+from perfkit.cli.diff_function import named
 from perfkit.cli.diff_side import DiffSide
 from perfkit.collectors.kernels import compile_kernel
 from perfkit.errors import PerfkitWarning
@@ -183,9 +185,59 @@ def test_a_call_further_on_and_one_function_beside_another(perfkit, programs):
 def test_without_a_function_the_hottest_is_taken_and_said(programs, monkeypatch):
     monkeypatch.chdir(programs)
     side = DiffSide("./old", "", "", ("3000",), 0, 1, 10**6, "zen4", True)
-    with pytest.warns(PerfkitWarning, match="sum is the hottest of its own"):
-        result = side.result()
-    assert result.trace.provenance.function == "sum"
+    with pytest.warns(PerfkitWarning, match="no function was named; sum is compared"):
+        assert named(side, "", no_word).function == "sum"
+    with pytest.warns(PerfkitWarning, match="sum is compared, as of the other side"):
+        assert named(side, "sum", no_word).function == "sum"
+    assert named(replace(side, function="main"), "sum", no_word).function == "main"
+
+
+def no_word(_: str) -> None:
+    """Say nothing of what is being done."""
+
+
+SHAPES = """
+#include <cstdio>
+#include <cstdlib>
+struct Shape { double a; virtual double area() const = 0; };
+struct Circle : Shape { double area() const override { return 3.14 * a * a; } };
+struct Square : Shape { double area() const override { return a * a; } };
+__attribute__((noinline)) double total(Shape *const *v, int n) {
+  double s = 0;
+  for (int i = 0; i < n; i++)
+    s += v[i]->area();
+  return s;
+}
+int main() {
+  static Shape *v[3000];
+  for (int i = 0; i < 3000; i++) {
+    if (MIXED ? rand() / 7 % 2 : i < 1500) v[i] = new Circle; else v[i] = new Square;
+    v[i]->a = i;
+  }
+  double s = 0;
+  for (int r = 0; r < 20000; r++) s += total(v, 3000);
+  std::printf("%g\\n", s);
+}
+"""
+
+
+def test_of_two_programs_one_function_is_compared_and_not_the_hottest_of_each(tmp_path, perfkit):
+    """What is called at random has the samples of one, what calls it those of the other: the caller of both counts."""
+    (tmp_path / "shapes.cpp").write_text(SHAPES)
+    for name, mixed in {"mixed": 1, "sorted": 0}.items():
+        subprocess.run(["g++", "-O2", "-g", f"-DMIXED={mixed}", "shapes.cpp", "-o", name], cwd=tmp_path, check=True)
+    found = json.loads(perfkit("diff", "./mixed", "./sorted", "--core", "zen4", "--json"))
+    assert [found[side]["name"].partition(":")[2] for side in "ab"] == ["total(Shape* const*, int)"] * 2
+    assert found["a"]["instructions"] == pytest.approx(found["b"]["instructions"], rel=0.02)
+    assert found["a"]["bottleneck"] == "misprediction_penalty"
+    assert found["speedup"] > 1.4
+
+
+def test_two_programs_that_share_no_function_are_refused(programs, tmp_path, perfkit):
+    (tmp_path / "other.c").write_text(PROGRAM.replace("sum(", "add("))
+    subprocess.run(["gcc", "-g", "-O1", "other.c", "-o", "other"], cwd=tmp_path, check=True)
+    told = perfkit("diff", "./old", "./other", "--", "3000", status=2)
+    assert "share none of those that were seen running: name what is compared, -f sum --function-b add" in told
 
 
 def test_a_page_and_the_aligned_listings(perfkit, programs):
