@@ -23,6 +23,7 @@ from perfkit.diagnosis.ports import in_words, keeping
 from perfkit.diagnosis.words import SETS
 from perfkit.errors import FormatError, listed, of_extra
 from perfkit.simulators.groups import group
+from perfkit.simulators.gus.causality import causality
 from perfkit.simulators.gus.diff import HOLDS, in_the_object
 from perfkit.simulators.gus.files import load_result
 from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
@@ -53,6 +54,11 @@ _MORE = 0.05  # a further gain that is worth a word
 _MOST = 0.5  # of what delays
 _IMPORTANT = 0.2  # share of what stands at a line from which a library's function is named beside it
 _SAYS = re.compile(r"\w")  # a line of braces says nothing
+# Latencies whose chains are compared line by line, what part of its share of the gain a line must bring alone, and how
+# many others are named.
+_CHAINS = ("instruction_latency", "L1_latency")
+_OF_ITS_SHARE = 0.5
+_FEW = 3
 _SPREAD = 0.1  # of what delays: where no line has so much, none is named for it
 _EQUAL = 0.005  # of the measured time: what is said in whole per cent is none
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
@@ -728,6 +734,34 @@ class Diagnosis(Summarised):
         return (
             f"{name} is held back by {self._words(resource)[0]}; {hangs}. "
             f"{change[0].upper()}{change[1:]} would make it {1 + gain:.2f} times as fast{self._laid_out}{self._rival}"
+            f"{self._as_long}"
+        )
+
+    @cached_property
+    def _as_long(self) -> str:
+        """Say that shortening the line that is named brings nothing, as another chain is as long; "" where it does.
+
+        Of chains as long as each other it is chance which has most of the delays.
+        """
+        share, here = self.line["causality"], np.array(places(self.result.trace)) == self.line["place"]
+        if self.bottleneck not in _CHAINS or share < _SPREAD:
+            return ""
+        found = causality(self.result.settings, self.result.trace, shorter=here)
+        alone = self.result.cycles / found.cycles - 1
+        if alone >= _OF_ITS_SHARE * (1 / (1 - share / WEIGHT) - 1):
+            return ""
+        held: Counter[str] = Counter()
+        for place, each in zip(places(self.result.trace), found.held, strict=True):
+            held[place] += float(each)
+        most = max(held.values())
+        others = [p for p, each in held.most_common() if p != self.line["place"] and each >= most / 2]
+        said = [self._said(self.lines.loc[self.lines["place"].eq(place).idxmax()]) for place in others[:_FEW]]
+        if not said:
+            return ""
+        much = "nothing" if alone < _EQUAL else f"{alone:.0%}"
+        return (
+            f". Half the latency of the operations of {self.line['place']} alone would bring {much}: "
+            f"{listed(said)} {'is a chain' if len(said) == 1 else 'are chains'} as long"
         )
 
     @property

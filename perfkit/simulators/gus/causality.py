@@ -168,8 +168,18 @@ class InstructionSchedule(Tabled):
         return draw("gus:plot_instruction_schedule", self, ax=ax)
 
 
-def causality(gus: "Gus", trace: Trace, *, exact: bool = False, progress: Progress | None = None) -> Causality:
-    """Return which instructions constrain the execution time of ``trace`` on ``gus.core``."""
+def causality(
+    gus: "Gus",
+    trace: Trace,
+    *,
+    exact: bool = False,
+    shorter: NDArray[np.bool_] | None = None,
+    progress: Progress | None = None,
+) -> Causality:
+    """Return which instructions constrain the execution time of ``trace`` on ``gus.core``.
+
+    Where ``shorter`` says so, static instructions take half of their latency: what constrains it then.
+    """
     pd = of_extra("pandas")
 
     counts = np.zeros(trace.code.instruction_count, dtype=np.int64)
@@ -178,7 +188,7 @@ def causality(gus: "Gus", trace: Trace, *, exact: bool = False, progress: Progre
     if exact:
         ticks = _exact(gus, trace, counts, rob, progress)
     else:
-        ticks = _fast(gus, trace, counts, held, fast.seen(-1, 0), progress)
+        ticks = _fast(gus, trace, counts, held, fast.seen(-1, 0), progress, shorter=shorter)
     code = trace.code
     table = pd.DataFrame(
         {
@@ -233,6 +243,7 @@ def _fast(
     view: fast.Seen,
     progress: Progress | None,
     memory: MemoryPass | None = None,
+    shorter: NDArray[np.bool_] | None = None,
 ) -> int:
     def begin(now: timing.State) -> fast.Ring:
         return fast.ring(now, 2 * int(gus.core.resource("rob").value), counts, held, view)
@@ -240,7 +251,7 @@ def _fast(
     def grow(ring: fast.Ring, lines: int) -> fast.Ring:
         return ring._replace(line=_longer(ring.line, lines))
 
-    return _tainted(gus, trace, begin, grow, progress, memory)
+    return _tainted(gus, trace, begin, grow, progress, memory, shorter)
 
 
 def _exact(gus: "Gus", trace: Trace, counts: NDArray[np.int64], rob: int, progress: Progress | None) -> int:
@@ -254,12 +265,21 @@ def _exact(gus: "Gus", trace: Trace, counts: NDArray[np.int64], rob: int, progre
 
 
 def _tainted(
-    gus: "Gus", trace: Trace, begin: Any, grow: Any, progress: Progress | None, memory: MemoryPass | None = None
+    gus: "Gus",
+    trace: Trace,
+    begin: Any,
+    grow: Any,
+    progress: Progress | None,
+    memory: MemoryPass | None = None,
+    shorter: NDArray[np.bool_] | None = None,
 ) -> int:
     """Simulate with ``begin(state)`` as taint, which ``grow`` gives room for so many lines of memory."""
     program = gus.program(trace)
     memory = gus.memory(trace, program) if memory is None else memory
     arrays, cost, now, lines = timing.begin(program, (gus.core,))
+    if shorter is not None:
+        some = {name: getattr(cost, name) for name in ("latency", "value", "load")}
+        cost = cost._replace(**{k: np.where(shorter & (each > 0), each // 2, each) for k, each in some.items()})
     taint = begin(now)
     for window in windows(trace, memory, progress):
         lines = timing.room(lines, memory.page_count)
