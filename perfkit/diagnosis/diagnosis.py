@@ -750,11 +750,11 @@ class Diagnosis(Summarised):
         alone = self.result.cycles / found.cycles - 1
         if alone >= _OF_ITS_SHARE * (1 / (1 - share / WEIGHT) - 1):
             return ""
-        held: Counter[str] = Counter()
+        held: dict[str, float] = {}
         for place, each in zip(places(self.result.trace), found.held, strict=True):
-            held[place] += float(each)
-        most = max(held.values())
-        others = [p for p, each in held.most_common() if p != self.line["place"] and each >= most / 2]
+            held[place] = held.get(place, 0.0) + float(each)
+        least = max(held.values()) / 2
+        others = sorted((p for p in held if p != self.line["place"] and held[p] >= least), key=lambda p: -held[p])
         said = [self._said(self.lines.loc[self.lines["place"].eq(place).idxmax()]) for place in others[:_FEW]]
         if not said:
             return ""
