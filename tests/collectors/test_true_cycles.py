@@ -316,6 +316,23 @@ def cpulist(text: str) -> list[int]:
     return [cpu for ends in ranges for cpu in range(int(ends[0]), int(ends[-1]) + 1)]
 
 
+@pytest.mark.measures
+def test_what_other_programs_have_of_a_long_call_is_taken_off():
+    """A chain of 48 million cycles, 15 ms or so, beside two others on the same processor: two thirds of the time."""
+    count, processor = 48_000_000, min(os.sched_getaffinity(0))
+    kernel = compile_kernel(CHAIN_OF.format(link="add %1, %0"))
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            words = ["taskset", "-c", str(processor), "sh", "-c", "while :; do :; done"]
+            stack.callback(stack.enter_context(subprocess.Popen(words)).kill)
+        found = true_cycles(kernel, count // 8, repetitions=10, processes=1, patience=0.1, processor=processor)
+    assert found.waited > 0.3
+    assert "it is taken off" in found.summary()
+    assert found.cycles == pytest.approx(count, rel=0.05)
+    assert found.interval[0] <= 1.01 * count
+    assert found.interval[1] >= count
+
+
 def test_a_links_cycles_are_found_among_disturbed_pairs():
     """Most pairs have slowed additions, as a busy neighbour makes them: the undisturbed ones count."""
     slowed = np.linspace(1.0, 1.04, 100)
