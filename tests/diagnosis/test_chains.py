@@ -48,3 +48,18 @@ def test_of_a_longer_and_a_shorter_chain_the_longer_is_all():
     told = headline("(b * k ^ i) * k")
     assert "b = (b * k ^ i) * k" in told
     assert "as long" not in told
+
+
+@pytest.mark.measures
+def test_a_call_longer_than_what_is_recorded_is_measured_in_part():
+    """A chain of 4 million additions of 3 or 4 cycles, 16 to 20 million instructions, of which 3 million are recorded."""
+    source = "double f(const double *x, long m, long n) { double s = 0; for (long k = 0; k < n; k++)"
+    kernel = pk.collectors.compile_kernel(source + " for (long i = 0; i < m; i++) s += x[i]; return s; }", flags="-O2")
+    found = pk.why_kernel(kernel, np.ones(4000), 4000, 1000)
+    if found.measured is None:
+        assert "the core was never quiet" in found.not_measured
+    else:
+        assert 0.1 < found.measured.part < 0.25
+        each = found.measured.cycles / found.measured.part / 4e6
+        assert 1.95 < each < 4.3  # two on cores that forward additions early
+        assert "of one call's" in found.report()
