@@ -289,6 +289,8 @@ class _Inquiry:
             self.say(f"{hot.name}: {reason}")
         elif found is not None:
             self.say(f"{hot.name} has {hot.share:.0%} of {found.total:,} {found.unit}")
+        for told in filter(None, (_throwing(found, self.target.program), _waiting(found))):
+            self.say(f"{told}. What comes next is about the rest.")
         self._check_process(hot)
         try:
             return self._explained(found, hot, reason)
@@ -1002,7 +1004,7 @@ class _Inquiry:
         known = len(timed[0].ticks) if timed else 0
         if calls.count > 1:
             self.say(f"one of {calls.count:,} calls is left by an exception, or longjmp: recording fewer")
-            return fewer(calls)
+            return fewer(fewer(calls))  # each attempt takes seconds, and most calls are recorded until one is left
         if self.others > _TRIES or calls.skip + 1 >= known:
             raise error
         return replace(calls, skip=calls.skip + 1)
