@@ -289,8 +289,8 @@ class _Inquiry:
             self.say(f"{hot.name}: {reason}")
         elif found is not None:
             self.say(f"{hot.name} has {hot.share:.0%} of {found.total:,} {found.unit}")
-        for told in filter(None, (_throwing(found, self.target.program), _waiting(found))):
-            self.say(f"{told}. What comes next is about the rest.")
+        for much in filter(None, (_throwing(found, self.target.program), _waiting(found))):
+            self.say(f"{much}. What comes next is about the rest.")
         self._check_process(hot)
         try:
             return self._explained(found, hot, reason)
