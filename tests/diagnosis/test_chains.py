@@ -52,7 +52,7 @@ def test_of_a_longer_and_a_shorter_chain_the_longer_is_all():
 
 @pytest.mark.measures
 def test_a_call_longer_than_what_is_recorded_is_measured_in_part():
-    """A chain of 4 million additions of 3 or 4 cycles, of whose 16 to 20 million instructions 3 million are recorded."""
+    """A chain of 4 million additions of 3 or 4 cycles, and 3 of their 16 million instructions are recorded."""
     source = "double f(const double *x, long m, long n) { double s = 0; for (long k = 0; k < n; k++)"
     kernel = pk.collectors.compile_kernel(source + " for (long i = 0; i < m; i++) s += x[i]; return s; }", flags="-O2")
     found = pk.why_kernel(kernel, np.ones(4000), 4000, 1000)
