@@ -77,6 +77,7 @@ def diff(
         check_sides(sides, b, {"--flags-b": flags_b, "--function-b": function_b})
         if sides[0].form == "dump":
             check_dumps({"--core": core, "--warm/--cold": warm is not None, "--at-most": at_most is not None})
+            say(f"reading {sides[0].path.name} and {sides[1].path.name}")
             found: GusDiff | CountsDiff = _of_dumps(sides, time_event, work_event)
         else:
             for option, value in (("--time-event", time_event), ("--work-event", work_event)):

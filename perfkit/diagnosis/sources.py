@@ -130,9 +130,16 @@ def arguments_of(kernel: "Kernel", text: str, where: str) -> tuple[list[Any], tu
         return [], ()
     note = (
         f"what {kernel.function} does with other arguments than those made for it here: {', '.join(made_up)} (give "
-        f"your own {where})"
+        f"your own {where})" + (_HOLD if any("[" in each for each in made_up) else "")
     )
     return kernel_arguments(", ".join(made_up)), (note,)
+
+
+# `kernel_arguments` fills arrays so.
+_HOLD = (
+    "; arrays hold 0, 1, 2, ..., or 1 to 2 in turns of 64: branches that depend on them are predicted, on other data "
+    "they may not be"
+)
 
 
 def generated(path: Path, function: str) -> list[str]:
