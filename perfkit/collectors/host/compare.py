@@ -58,6 +58,7 @@ _FEW_FIRST = 2  # processes that have to tell what those took
 _SAMPLE = 7  # columns of a sample; behind them, who waited, its own ticks, and what was called before it
 _ROW = _SAMPLE + 2 + 40  # of a round of a kernel: PAIR in timer.c
 _TRIAL = 15  # rounds that say how many calls make one sample
+_SECONDS = 100.0  # for which all rounds may take, beyond twice the fewest: as long as they take in the first process
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
 _PROCESSES = 6  # that must give a figure
 _ALIKE = 4  # times as long as the other kernel, up to which one is called as often in a sample
@@ -80,6 +81,7 @@ _WAITS = (
     "in most of the others the processor was not the kernel's all the time: other programs had it, or the kernel "
     "waits (for a process, a file, a lock or a clock), which cycles do not measure"
 )
+_GIVES_WAY = 0.3  # of a kernel's rounds, from which that is why there are hardly any steady ones
 _EMPTY = (
     "{} has no more than {} bytes of code and takes {:.1f} cycles, about what calling nothing takes: if it "
     "should do work, the compiler removed it (return the result, or take as an argument what it works on)"
@@ -198,10 +200,13 @@ def compare(
             if np.mean(ticks[..., 0] == 0) > 0.5
             else "this machine is too busy, or its clock rate changes too often, to compare"
         )
-        raise UnavailableError(
-            f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: {why}; try again on a quieter "
-            "machine, with shorter calls, or with more patience (--patience 60)"
-        )
+        why += "; try again on a quieter machine, with shorter calls, or with more patience (--patience 60)"
+        shares = [share_waited(waited[:, k]) for k in range(2)]
+        if max(shares) > _GIVES_WAY:
+            each = [f"{_names(a, b)[k]} gives the processor up in {shares[k]:.0%} of its rounds" for k in range(2)]
+            told = " and ".join(one for one, share in zip(each, shares, strict=True) if share > _GIVES_WAY)
+            why = f"{told}: waiting for a process, a file, a lock or a clock is no time that cycles measure"
+        raise UnavailableError(f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: {why}")
     result = KernelComparison(
         names=_names(a, b),
         builds=(_build(a), _build(b)),
@@ -568,8 +573,11 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
 
     if spec["calls"] is None:
         calls = _enough(lambda calls: rough_cycles(_samples(sampler(calls, _TRIAL)), link))
+        began = time.monotonic()
         trial = rough_cycles(_samples(sampler(calls, _TRIAL)), link).reshape(-1, 2)
+        room = _SECONDS * _TRIAL / (spec["processes"] * (time.monotonic() - began))
         spec |= {"calls": calls, "start": int(_START / (np.median(trial, axis=0) / calls).max())}
+        spec["rounds"] = min(spec["rounds"], max(2 * _FEWEST, int(room)))  # of long calls fewer
     start = int(random.integers(0, spec["start"] + 1))
     until = time.monotonic() + spec["patience"] / spec["processes"]
     found = sampler(spec["calls"], spec["rounds"])

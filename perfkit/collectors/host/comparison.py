@@ -30,6 +30,7 @@ _MANY_CALLS = 14_000  # below which it is said how many were timed
 _SURE_OF = 14  # rare calls to be expected, of which there are so many that they show in nearly all comparisons
 _RESAMPLED = 10_000
 _WAITS = 0.02  # of its rounds in which a kernel gave the processor up, from which it is told to wait
+_MOSTLY = 0.4  # of them, from which the middle round may be one of these
 _STATES = 1.25  # how many times as long some processes take as others, from which a kernel has several states
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
 
@@ -157,10 +158,11 @@ class KernelComparison(Tabled):
         "same" if all of it lies within ±`least`; else "slower" or "faster" if zero lies outside; else "undecided": the
         difference may be zero, or as large as the interval says. Where the ratio differs much between processes, these
         come in few states rather than around one mean; then most of them have to agree as well (sign test). Where one
-        kernel's time changed when the other came into its process (`before`), it is undecided.
+        kernel's time changed when the other came into its process (`before`), it is undecided; and where a kernel gives
+        the processor up in so many rounds that its middle one may be one of these.
         """
         low, high = self.interval
-        if self._changed:
+        if self._changed or self._mostly_wait:
             return "undecided"
         if -self.least <= low and high <= self.least:
             return "same"
@@ -236,7 +238,7 @@ class KernelComparison(Tabled):
             "faster": f"{b} is faster than {a}: it takes {-self.effect:.2%} fewer cycles",
             "same": f"{b} and {a} take the same time, within {self.least:.1%}",
             "undecided": f"no verdict on {b} and {a}"
-            if self._changed
+            if self._changed or self._mostly_wait
             else f"no difference between {b} and {a} was found, but one is not excluded either"
             if low <= 0 <= high
             else self._too_few,
@@ -248,7 +250,7 @@ class KernelComparison(Tabled):
             f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
         )
         verdict += ", calls in a row, which overlap" if self._overlaps else ""
-        verdict += ", apart from what calls wait for" if self._waits else ""
+        verdict += ", apart from what calls wait for" if self._waits and not self._mostly_wait else ""
         means, rare = self.on_average, self._added_by_rare
         apart = means is not None and not self._agrees(*means)
         verdict += ", by the middle round" if apart else ", rare calls apart" if not means and max(rare) > _RARE else ""
@@ -436,20 +438,32 @@ class KernelComparison(Tabled):
         )
 
     @property
+    def _waiting(self) -> dict[str, float]:
+        """The kernels that give the processor up, and in which share of their rounds."""
+        if "waited_a" not in self.table:
+            return {}
+        shares = zip(self.names, self.table[["waited_a", "waited_b"]].mean(), strict=True)
+        return {name: float(share) for name, share in shares if share > _WAITS}
+
+    @property
+    def _mostly_wait(self) -> bool:
+        """Whether the middle round of a kernel may be one in which it waits."""
+        return max(self._waiting.values(), default=0.0) > _MOSTLY
+
+    @property
     def _waits(self) -> str:
         """Say of which kernels calls wait now and then."""
-        if "waited_a" not in self.table:
+        if not self._waiting:
             return ""
-        waiting = [
-            f"{name} gives the processor up in {share:.0%} of its rounds"
-            for name, share in zip(self.names, self.table[["waited_a", "waited_b"]].mean(), strict=True)
-            if share > _WAITS
-        ]
-        if not waiting:
-            return ""
+        each = [f"{name} gives the processor up in {share:.0%} of its rounds" for name, share in self._waiting.items()]
+        where = (
+            "the figures above hold what falling asleep and waking up take. Compare what it does between its waits"
+            if self._mostly_wait
+            else "calls that wait are not in the figures above"
+        )
         return (
-            f"{' and '.join(waiting)}: waiting for a process, a file, a lock or a clock is no time that cycles "
-            "measure, and calls that wait are not in the figures above."
+            f"{' and '.join(each)}: waiting for a process, a file, a lock or a clock is no time that cycles measure, "
+            f"and {where}."
         )
 
     @property

@@ -85,6 +85,17 @@ static uint64_t waited_of(uint64_t ticks, waiting_t before) {
     return waited > NOTICED ? (uint64_t)((double)ticks * waited / wall) : 0;
 }
 
+/* What the system's clocks evict from the first level of the caches is brought back: as many calls as a sample has, between them and the
+   sample. How many ticks others had of the sample alone, where these calls took so many, and usually take `usual`. */
+#define BACK 1000000 /* ticks, from which what they evict is nothing beside a sample */
+static uint64_t brought_back(const pk_clock *clock, function f, const long *i, const double *d, long calls, int apart, uint64_t usual) {
+    return usual <= BACK ? ticks_of(clock, f, i, d, calls, apart) : 0;
+}
+static uint64_t of_the_sample(uint64_t waited, uint64_t back, uint64_t usual) {
+    uint64_t before = back > usual ? back - usual : 0;
+    return waited > before ? waited - before : 0;
+}
+
 /* By how many bytes the stack lies lower while kernels are called: all forked processes have it at the same place. */
 static size_t lower;
 void perfkit_move_stack(long bytes) { lower = (size_t)bytes; }
@@ -95,15 +106,17 @@ long perfkit_time(function f, const long *i, const double *d, long calls, long r
                   void (*setup)(void), long apart) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
     STACK_OF_ITS_OWN;
-    uint64_t warm[8];
+    uint64_t warm[8], usual = BACK;
     long gave = 0;
     if (setup) setup();
     for (long r = -3; r < repetitions; r++) { /* three to warm up */
         uint64_t *row = r < 0 ? warm : out[r], begin = ticks_before();
         waiting_t from = waiting_now();
         if (!r) gave = from.gave;
+        uint64_t back = r < 0 ? 0 : brought_back(&clock, f, i, d, calls, (int)apart, usual);
         sample(&clock, f, i, d, calls, (int)apart, row);
-        row[7] = waited_of(ticks_before() - begin, from);
+        row[7] = of_the_sample(waited_of(ticks_before() - begin, from), back, usual);
+        if (r < 0) usual = r == -3 || row[3] < usual ? row[3] : usual;
     }
     return waiting_now().gave - gave;
 }
@@ -192,10 +205,12 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
                 if (least[k] > LONG_CALLS) row[9 + w] = own_ticks(row[9 + w], this);
             }
             uint64_t before_it = waited_since(before_these);
+            uint64_t began = ticks_before();
             waiting_t from = waiting_now();
+            uint64_t back = r < 0 ? 0 : brought_back(&clock, f[k], i[k], d[k], calls[k], (int)apart, least[k]);
             sample(&clock, f[k], i[k], d[k], calls[k], (int)apart, row);
-            uint64_t waited = waited_since(from);
-            row[8] = own_ticks(row[3], from);
+            uint64_t waited = waited_since(from), others = of_the_sample(waited_of(ticks_before() - began, from), back, least[k]);
+            row[8] = others < row[3] ? row[3] - others : 1;
             if (taken[k] > LONG_SAMPLE && waited & 1) row[0] = 0; /* no reading: the sample is not steady */
             row[7] = waited | (before_it & 1) << 1 | (before_it & 4);
             taken[k] = row[3];

@@ -85,6 +85,7 @@ _LATER = 0.04  # seconds that each process goes on to call the kernel,
 _LATER_SHARE = 0.2  # or so many times as long as its samples took,
 _LATEST = 0.15  # and no longer
 _ROOM = (4_000, 40_000)  # blocks and windows of these calls that there is room for
+_MOSTLY = 0.4  # of its calls, from which what is quoted may be one that does
 _GAVE = 3  # times that the kernel gave the processor up, from which it is told to wait
 _SAMPLE = 7  # columns of a sample; behind them, ticks that others had
 _COLUMNS = {"ticks": _SAMPLE + 1, "alone": _SAMPLE + 1, "in_row": _SAMPLE + 1, "blocks": 10, "windows": 5}
@@ -266,7 +267,9 @@ class TrueCycles(Summarised):
     def _of_which(self) -> str:
         """Say which calls take so long, where not all do."""
         if self.waits:
-            return " of its own"
+            return (
+                ", falling asleep and waking up included," if self.gave[0] > _MOSTLY * self.gave[1] else " of its own"
+            )
         if self.changed != 1:
             return f" at first, {self.changed * self.cycles:,.0f} later"
         return f" in the fastest tenth, {self.mean:,.0f} on average" if self.differs else ""

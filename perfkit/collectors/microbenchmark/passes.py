@@ -306,7 +306,8 @@ def _row(
         filter(None, (built.message, why, short, vague, waits, differ, changes, varies, states, few, told, whole))
     )
     empty = built.message == EMPTY
-    settled = said.settled and not (vague or changes or empty or give > study.policy.tolerance)
+    asleep = waits and not study.is_program and gave > _MOSTLY * of  # what it takes to wake up is in the figure
+    settled = said.settled and not (vague or changes or empty or asleep or give > study.policy.tolerance)
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
         one, key, status="ok", message=message, settled=settled, attempts=len(timing),
@@ -399,6 +400,7 @@ _RARE_OR_OTHERS = (
     "which the figure leaves out"
 )
 _GAVE_OFTEN = 2  # times per experiment: a page that is read from a file makes one wait, as may writing an answer
+_MOSTLY = 0.4  # of the executions, from which the figure may be of one that waits
 _GAVE_WAY = (
     "the {} gave the processor up {:,} times in {:,} {} (it sleeps, or waits for a file, a lock, a thread "
     "or another process): cycles do not measure that"

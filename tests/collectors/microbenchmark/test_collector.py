@@ -175,6 +175,7 @@ def test_a_region_that_sleeps_is_told():
         times, executions = (int(each.replace(",", "")) for each in told.groups())
         assert executions / times == pytest.approx(period, rel=0.2)
     assert "gave the processor up" not in runs["message"][0]
+    assert not runs["settled"][1]  # what it takes to wake up is in its figure
 
 
 def test_of_long_executions_it_is_said_how_many_were_looked_at():
