@@ -34,7 +34,7 @@ def check_stream(program: BlockProgram, stream: Ints) -> None:
     for name in ("block_instructions", "block_covered"):
         _same(name, getattr(program, name), blocks)
         _within(name, getattr(program, name), 0, _LARGEST_FRAME)
-    _within("delay", program.delay, 0, _LARGEST_SHAPE)
+    _within("delay", program.delay, -_LARGEST_SHAPE, _LARGEST_SHAPE)
     for name in ("left", "right", "into", "shape", "level", "call", "delay"):
         _same(name, getattr(program, name), len(program.op))
     _same("edge_slot", program.edge_slot, len(program.edge_from))

@@ -66,7 +66,7 @@ class BlockProgram(NamedTuple):
     frame
         Slots of each function's frame, the entry function's first.
     delay
-        Of a FORWARD the cycles after which it passes its operands on; of a HOLD those that the divider is taken for; of
+        Of a FORWARD the cycles after which it passes its operands on, below 0 for before; of a HOLD those that the divider is taken for; of
         a READ the groups and, `LINES_READ` times as much each, the lines that its block begins; of
         a LOAD or STORE 1 if it accesses an integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER
         operation what it takes: `VECTOR`, `PIPE`, `ADDER`, `MULTIPLIER`, or 0 for units of integer registers; of a

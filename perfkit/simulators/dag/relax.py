@@ -282,14 +282,14 @@ class _Delayed:
 def _relaxed_delays(program: BlockProgram, core: DagCore, words: str) -> npt.NDArray[np.int64]:
     """Return the delays of a program's operations with a resource twice as good.
 
-    An instruction that takes longer than its type has the rest in the FORWARD behind its node: halved is the whole of
-    both. An integer division keeps the divider for a HOLD's delay.
+    An instruction that takes longer than its type, or less, has the rest in the FORWARD behind its node: halved is the
+    whole of both. An integer division keeps the divider for a HOLD's delay.
     """
     delay = program.delay.copy()
     divided = set(program.into[program.divisions].tolist())
     if words == _DIVIDER:
         delay[program.op == HOLD] = np.maximum(1, -(-delay[program.op == HOLD] // 2))
-    for k in np.flatnonzero((program.op == FORWARD) & (program.delay > 0)):
+    for k in np.flatnonzero((program.op == FORWARD) & (program.delay != 0)):
         kind = _producer(program, int(k))
         if kind not in _KINDS:
             continue
@@ -299,7 +299,8 @@ def _relaxed_delays(program: BlockProgram, core: DagCore, words: str) -> npt.NDA
         if words in (own, _ALL):
             whole = int(_half(whole))
         # What the node itself takes of it is its type's latency, which may be halved for others.
-        delay[k] = max(0, whole - int(_half(latency) if words in (_ALL, of_type) else latency))
+        rest = whole - int(_half(latency) if words in (_ALL, of_type) else latency)
+        delay[k] = rest if delay[k] < 0 else max(0, rest)
     return delay
 
 
