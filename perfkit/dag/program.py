@@ -25,7 +25,8 @@ LEVELS = ("L1", "L2", "L3", "mem")
 # not pipelined.
 # READ says how many groups and lines of decoded code its block begins.
 (
-    ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN, REDIRECT, HOLD, READ,
+    ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN, REDIRECT, HOLD,
+    READ,
 ) = range(16)  # fmt: skip
 # Parts of a division's time in which a DIVIDE's delay counts, and what a square root takes longer where no core's table
 # says it: half as long again to twice as long as a division since Skylake and Zen 3.
@@ -66,9 +67,9 @@ class BlockProgram(NamedTuple):
     frame
         Slots of each function's frame, the entry function's first.
     delay
-        Of a FORWARD the cycles after which it passes its operands on, below 0 for before; of a HOLD those that the divider is taken for; of
-        a READ the groups and, `LINES_READ` times as much each, the lines that its block begins; of
-        a LOAD or STORE 1 if it accesses an integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER
+        Of a FORWARD the cycles after which it passes its operands on, below 0 for before; of a HOLD those that the
+        divider is taken for; of a READ the groups and, `LINES_READ` times as much each, the lines that its block
+        begins; of a LOAD or STORE 1 if it accesses an integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER
         operation what it takes: `VECTOR`, `PIPE`, `ADDER`, `MULTIPLIER`, or 0 for units of integer registers; of a
         DIVIDE that keeps its unit longer than a division the rest, in `DIVISION`-ths of a division's time (square
         roots); else 0.

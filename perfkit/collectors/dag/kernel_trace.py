@@ -351,8 +351,8 @@ def working_copies(arguments: Sequence[Any]) -> list[tuple[npt.NDArray[Any], npt
 
     Where copies begin in their pages makes equal traces: which elements share a line does not depend on where memory
     was free. Each begins some lines behind the one before it: where a store's address and a load's agree in their last
-    12 bits, a Zen 4 takes some loads again (a stencil of five points 4.8 to 6.9 cycles per element for 3.7). Arrays that
-    share memory share it as copies, too.
+    12 bits, a Zen 4 takes some loads again (a stencil of five points 4.8 to 6.9 cycles per element for 3.7). Arrays
+    that share memory share it as copies, too.
     """
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
     for array in arrays:
