@@ -69,9 +69,9 @@ class BlockProgram(NamedTuple):
     delay
         Of a FORWARD the cycles after which it passes its operands on, below 0 for before; of a HOLD those that the
         divider is taken for; of a READ the groups and, `LINES_READ` times as much each, the lines that its block
-        begins; of a LOAD or STORE 1 if it accesses an integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER
-        operation what it takes: `VECTOR`, `PIPE`, `ADDER`, `MULTIPLIER`, or 0 for units of integer registers; of a
-        DIVIDE that keeps its unit longer than a division the rest, in `DIVISION`-ths of a division's time (square
+        begins; of a LOAD or STORE 1 if it accesses an integer (`FORWARDED_LOAD`: a load that is never renamed); of an
+        INTEGER operation what it takes: `VECTOR`, `PIPE`, `ADDER`, `MULTIPLIER`, or 0: units of integer registers; of
+        a DIVIDE that keeps its unit longer than a division the rest, in `DIVISION`-ths of a division's time (square
         roots); else 0.
     block_instructions, block_covered
         How many instructions a processor would fetch for the block, and how many of them are nodes.
