@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from perfkit.errors import counted
+
 MISSED, MISSED_AT_FIRST = "mispredicted branches", "mispredicted branches of data never seen"
 UNMISSED = "cycles if no branch were mispredicted"
 CALLS, STRINGS, SPLIT, GATHERS = "returns", "string instructions", "instructions in two passes", "gathers"
@@ -194,7 +196,7 @@ def _external(s: _Seen) -> str:
     if not found:
         return ""
     return (
-        f"the work of {found:,} calls of functions that are not in the source, or that are called through pointers, is "
+        f"the work of {counted(found, 'calls')} of functions that are not in the source, or that are called through pointers, is "
         "not in this DAG: record a program (perfkit dag run ./program -f FUNCTION), with what it calls"
     )
 
