@@ -196,8 +196,8 @@ def _external(s: _Seen) -> str:
     if not found:
         return ""
     return (
-        f"the work of {counted(found, 'calls')} of functions that are not in the source, or that are called through pointers, is "
-        "not in this DAG: record a program (perfkit dag run ./program -f FUNCTION), with what it calls"
+        f"the work of {counted(found, 'calls')} of functions that are not in the source, or that are called through "
+        "pointers, is not in this DAG: record a program (perfkit dag run ./program -f FUNCTION), with what it calls"
     )
 
 
