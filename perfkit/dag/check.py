@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from perfkit.dag.program import CALL, HOLD, LEVELS, LOAD, RETURN, STORE, BlockProgram, Ints
+from perfkit.dag.program import CALL, LEVELS, LOAD, READ, RETURN, STORE, BlockProgram, Ints
 from perfkit.errors import DataError, counted
 
 # Generous: kernels have frames of some hundred slots, and vectors of at most 64 elements of at most 64 bytes.
@@ -34,7 +34,7 @@ def check_stream(program: BlockProgram, stream: Ints) -> None:
     for name in ("block_instructions", "block_covered"):
         _same(name, getattr(program, name), blocks)
         _within(name, getattr(program, name), 0, _LARGEST_FRAME)
-    _within("delay", program.delay, 0, _LARGEST_SHAPE)
+    _within("delay", program.delay, -_LARGEST_SHAPE, _LARGEST_SHAPE)
     for name in ("left", "right", "into", "shape", "level", "call", "delay"):
         _same(name, getattr(program, name), len(program.op))
     _same("edge_slot", program.edge_slot, len(program.edge_from))
@@ -47,7 +47,7 @@ def check_stream(program: BlockProgram, stream: Ints) -> None:
         _within(name, getattr(program, name), -1, top)
     for name in ("phi_into", "arg_into"):
         _within(name, getattr(program, name), 0, max(top, 1))
-    _within("op", program.op, 0, HOLD + 1)
+    _within("op", program.op, 0, READ + 1)
     _within("level", program.level, -1, len(LEVELS))
     _within("shape", program.shape, 0, len(program.shapes))
     _within("shapes", program.shapes, 1, _LARGEST_SHAPE)

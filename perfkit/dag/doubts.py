@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from perfkit.errors import counted
+
 MISSED, MISSED_AT_FIRST = "mispredicted branches", "mispredicted branches of data never seen"
 UNMISSED = "cycles if no branch were mispredicted"
 CALLS, STRINGS, SPLIT, GATHERS = "returns", "string instructions", "instructions in two passes", "gathers"
@@ -23,12 +25,14 @@ CROWDED, CROWDED_UNKNOWN = "lines that wait for their set of L1", "lines that wo
 FETCHED, ACCESSED = "instructions where fetch is nearly full", "accesses where their ports are nearly full"
 COMPUTED, TAKEN = "floating-point operations where their pipes are nearly full", "jumps that are taken"
 WIDE_DIVISIONS = "divisions of 64-bit integers"
+PRODUCTS, MULTIPLIED = "multiplications of integers", "multiplications of integers where their units are nearly full"
+VECTORS = "operations on vector registers where their pipes are nearly full"
 UNITS = "cycles of the busiest units of the core's instruction table"
 SHARED = "lines from L3 where its bandwidth decides"
 NARROW = "hits of L2 and L3 where addresses share few sets"
 NOTABLE = 0.15  # of the cycles: what is left out and takes more is said
 # Of branches that follow no pattern: conditional sums over 500 random numbers took a Zen 5 1.1 to 1.6 times as long.
-_FORGOTTEN = 0.05
+_FORGOTTEN = 0.1
 _WIDE, _ANYWHERE = 8, 4.4  # instructions per cycle of a core's fetch; and of code that may lie anywhere
 _RETURN = 3  # cycles of a call and its return that no node stands for: fib(18), 8,361 calls, is 12,000 cycles short
 _LINE = 8  # cycles of a line from the level below, at least: 8 bytes per cycle
@@ -192,8 +196,8 @@ def _external(s: _Seen) -> str:
     if not found:
         return ""
     return (
-        f"the work of {found:,} calls of functions that are not in the source, or that are called through pointers, is "
-        "not in this DAG: record a program (perfkit dag run ./program -f FUNCTION), with what it calls"
+        f"the work of {counted(found, 'calls')} of functions that are not in the source, or that are called through "
+        "pointers, is not in this DAG: record a program (perfkit dag run ./program -f FUNCTION), with what it calls"
     )
 
 
@@ -327,9 +331,12 @@ def full_early(columns: Any, capacities: tuple[float, ...]) -> list[bool]:
 _FEW = 0.5  # of a page's places: more spread lines well enough
 _COUNTED = {MISSED, MISSED_AT_FIRST, UNMISSED, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES, EXTERNAL}
 _COUNTED |= {CROWDED, CROWDED_UNKNOWN, NARROW, SHARED, FETCHED, ACCESSED, COMPUTED}
-_COUNTED |= {TAKEN, WIDE_DIVISIONS, UNITS}
-FETCH, ACCESSES, FLOATS = (8, 1.0), (4, 0.95), (4, 0.8)
-"""Slots of fetch, ports of memory and floating-point pipes from which on a core does less than its most; how much."""
+_COUNTED |= {TAKEN, WIDE_DIVISIONS, UNITS, MULTIPLIED, VECTORS}
+FETCH, ACCESSES, FLOATS, PIPES, INTEGERS = (8, 1.0), (4, 0.95), (4, 0.8), (4, 0.9), (4, 0.8)
+"""Slots of fetch, ports of memory, floating-point pipes, these with integer work on vector registers, and integer units
+from which on a core does less than its most; how much."""
+OFTEN = 0.5
+"""Multiplications of integers per cycle and multiplier from which on other work that waits for its queue is delayed."""
 _RATES = {  # of a rate that a core hardly reaches, what is to be said behind it
     FETCHED: "instructions per cycle: that many are fetched here in every cycle; a Zen 5 did 5.3 to 8.0 of such loops, "
     "and took 1.0 to 1.6 times as long as simulated",
@@ -337,6 +344,10 @@ _RATES = {  # of a rate that a core hardly reaches, what is to be said behind it
     "tables took a Zen 5 1.5 to 1.7 times as long as simulated",
     COMPUTED: "floating-point operations per cycle: four pipes do as many only where few wait for each other; loops "
     "that store what they computed took a Zen 5 1.1 to 1.6, a Zen 4 1.4 times as long as simulated",
+    MULTIPLIED: "multiplications of integers per cycle beside full integer units: they have one unit, in whose queue "
+    "other work waits that any unit could do; loops so full took a Zen 4 0.9 to 1.7 times as long as simulated",
+    VECTORS: "operations on vector registers per cycle: four pipes do as many only where any of them will do; of moves "
+    "from integer registers and shuffles a Zen 4's loops took 1.0 to 1.5 times as long as simulated",
 }
 _WIDE_DIVISION = 7  # cycles that it keeps the divider, at least
 _TAKEN = 1  # per cycle: loops of one turn per cycle reach it

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from perfkit.dag.program import CALL, FORWARD, HOLD, JOIN, LEVELS, LOAD, OPS, OTHER, REDIRECT, RETURN, STORE
+from perfkit.dag.program import CALL, FORWARD, HOLD, JOIN, LEVELS, LOAD, OPS, OTHER, READ, REDIRECT, RETURN, STORE
 from perfkit.errors import of_extra
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def node_table(program: BlockProgram, stream: Ints) -> pd.DataFrame:
                 values.call(k)
             elif code == RETURN:
                 values.leave(needs)
-            elif code in (OTHER, JOIN, REDIRECT, HOLD):
+            elif code in (OTHER, JOIN, REDIRECT, HOLD, READ):
                 continue
             else:
                 address = None

@@ -23,15 +23,18 @@ LEVELS = ("L1", "L2", "L3", "mem")
 # REDIRECT says that what follows was mispredicted: it is fetched after the operand (the branch) and a penalty.
 # HOLD says that the next INTEGER operation is a division, which takes the integer divider for its delay: the divider is
 # not pipelined.
-ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN, REDIRECT, HOLD = range(
-    15
-)
+# READ says how many groups and lines of decoded code its block begins.
+(
+    ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN, REDIRECT, HOLD,
+    READ,
+) = range(16)  # fmt: skip
 # Parts of a division's time in which a DIVIDE's delay counts, and what a square root takes longer where no core's table
 # says it: half as long again to twice as long as a division since Skylake and Zen 3.
 DIVISION, SQUARE_ROOT = 60, 36
 # What an INTEGER operation's delay says of its units: those of integer registers (0); of vector registers, any unit
 # where the core's are not known apart; any floating-point unit; those of additions; those of multiplications.
 VECTOR, PIPE, ADDER, MULTIPLIER = range(1, 5)
+LINES_READ = 1 << 10  # more groups or lines of a block than one less are not told apart
 WORD = 8  # bytes: bandwidths beyond L1 are in doubles per cycle, as in the paper
 HITS_WAIT = "hits wait for their line"  # the fact "1" of a kernel whose published figure has `inflight_blocking`
 FORWARDED_LOAD = 2  # the delay of an integer load that no core renames, which gets a store's value by forwarding
@@ -64,10 +67,11 @@ class BlockProgram(NamedTuple):
     frame
         Slots of each function's frame, the entry function's first.
     delay
-        Of a FORWARD the cycles after which it passes its operands on; of a HOLD those that the divider is taken for; of
-        a LOAD or STORE 1 if it accesses an integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER
-        operation what it takes: `VECTOR`, `PIPE`, `ADDER`, `MULTIPLIER`, or 0 for units of integer registers; of a
-        DIVIDE that keeps its unit longer than a division the rest, in `DIVISION`-ths of a division's time (square
+        Of a FORWARD the cycles after which it passes its operands on, below 0 for before; of a HOLD those that the
+        divider is taken for; of a READ the groups and, `LINES_READ` times as much each, the lines that its block
+        begins; of a LOAD or STORE 1 if it accesses an integer (`FORWARDED_LOAD`: a load that is never renamed); of an
+        INTEGER operation what it takes: `VECTOR`, `PIPE`, `ADDER`, `MULTIPLIER`, or 0: units of integer registers; of
+        a DIVIDE that keeps its unit longer than a division the rest, in `DIVISION`-ths of a division's time (square
         roots); else 0.
     block_instructions, block_covered
         How many instructions a processor would fetch for the block, and how many of them are nodes.

@@ -10,10 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perfkit.collectors.dag.x86_dag import trace_source
 from perfkit.errors import FormatError
 from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.dag.branches import predict_branches
+from perfkit.simulators.dag.core import DagCore
+from perfkit.simulators.dag.schedule import DagScheduler
 from perfkit.simulators.gus.gus import Gus
-from perfkit.simulators.gus.timing import _new_line
+from perfkit.simulators.gus.timing import _new_line, code_reads
+from perfkit.trace.trace import Trace
 from tests.machine.test_microbenchmarks import cycles
 from tests.simulators.assembled import assemble, loop, needs_assembler, same_place
 
@@ -75,6 +80,24 @@ def test_a_fused_branch_begins_no_group_of_its_own():
     assert cycles(ZEN3, body.rstrip(";")) < 3.0
 
 
+LINES = [  # moves, where the loop begins, measured cycles per turn
+    (1, 0, 1.0),
+    (1, 56, 1.0),  # the branch's last byte is the line's
+    (1, 57, 1.99),
+    (1, 63, 2.0),  # the move lies in two lines, the branch in the second
+    (6, 40, 1.16),
+    (6, 44, 2.0),
+    (8, 0, 1.5),  # nine uops with the branch: one group
+    (8, 36, 2.0),
+    (9, 0, 2.0),
+    (11, 60, 2.0),  # two lines; two uops in one, ten in the other are still two groups
+    (12, 0, 2.16),
+    (15, 60, 2.66),
+    (17, 0, 3.0),
+    (18, 0, 3.16),
+]
+
+
 def at_offset(body, offset):
     """Return the cycles of a turn of a loop that begins so many bytes behind a line's begin, on Zen 4."""
     whole = body.replace(";", "\n") + "\ndec r15\njnz ."
@@ -82,27 +105,38 @@ def at_offset(body, offset):
     return (twice - once) / 400
 
 
-@pytest.mark.parametrize(
-    ("count", "offset", "measured"),
-    [
-        (1, 0, 1.0),
-        (1, 56, 1.0),  # the branch's last byte is the line's
-        (1, 57, 1.99),
-        (1, 63, 2.0),  # the move lies in two lines, the branch in the second
-        (6, 40, 1.16),
-        (6, 44, 2.0),
-        (8, 0, 1.5),  # nine uops with the branch: one group
-        (8, 36, 2.0),
-        (9, 0, 2.0),
-        (11, 60, 2.0),  # two lines; two uops in one, ten in the other are still two groups
-        (12, 0, 2.16),
-        (15, 60, 2.66),
-        (17, 0, 3.0),
-        (18, 0, 3.16),
-    ],
-)
+@pytest.mark.parametrize(("count", "offset", "measured"), LINES)
 def test_zen4_reads_lines_of_code_apart_from_groups_of_nine(count, offset, measured):
     assert at_offset(moves(count), offset) == pytest.approx(measured, rel=0.02)
+
+
+@pytest.mark.parametrize(("count", "offset", "measured"), LINES)
+def test_the_extended_roofline_reads_them_as_well(count, offset, measured):
+    whole = moves(count).replace(";", "\n") + "\ndec r15\njnz ."
+    core = ZEN4.core
+    without = DagScheduler(DagCore.load("zen4").replace(code_reads=0, loop_turns=0), record=False)
+
+    def per_turn(scheduler):
+        traces = (loop(whole, turns, same_place, 0x1000 + offset) for turns in (200, 600))
+        nodes = [predict_branches(trace_source(trace, whole=True, core=core), core) for trace in traces]
+        once, twice = (scheduler.run(each).cycles for each in nodes)
+        return (twice - once) / 400
+
+    assert per_turn(DagScheduler(core, record=False)) == pytest.approx(measured, rel=0.02)
+    # Without groups and lines, six slots a cycle and a chain of decrements are left.
+    assert per_turn(without) == pytest.approx(max(1, (count + 1) / 6), rel=0.02)
+
+
+def test_a_block_behind_another_goes_on_in_its_group():
+    """Six moves, a branch that is not taken, and two moves with the jump back: ten uops in two groups, not three."""
+    trace = loop("\n".join([*moves(6).split(";"), "test r8,r8", "jz .", *moves(2).split(";"), "dec r15", "jnz ."]), 1)
+    code = trace.code
+    begins = np.array([0, 8, len(code.text)])
+    halves = replace(code, block_start=begins)
+    program = Gus(ZEN4.core).program(Trace.from_parts(halves, stream=[0, 1], addresses=[]))
+    # Blocks, entered from before or by a jump: groups, lines. Seven uops and three, all in one line.
+    assert code_reads(program).tolist() == [[[1, 1], [1, 1]], [[1, 0], [1, 1]]]
+    assert not code_reads(Gus(Microarchitecture.load("skylake_x")).program(trace)).any()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,19 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.dag.program import ADD, FORWARDED_LOAD, HOLD, INTEGER, JOIN, LOAD, REDIRECT, SQUARE_ROOT, BlockProgram
+from perfkit.dag.program import (
+    ADD,
+    FORWARDED_LOAD,
+    HOLD,
+    INTEGER,
+    JOIN,
+    LINES_READ,
+    LOAD,
+    READ,
+    REDIRECT,
+    SQUARE_ROOT,
+    BlockProgram,
+)
 from perfkit.errors import SettingError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -264,6 +276,30 @@ def turns(op, deps, times, **core):
 def test_a_jump_back_ends_what_is_fetched_in_a_cycle(nodes, loop_turns, per_turn):
     cycles = turns("A" * nodes, [[]] * nodes, 80, loop_turns=loop_turns)
     assert abs(cycles - 80 * per_turn) <= 2
+
+
+@pytest.mark.parametrize(
+    ("groups", "lines", "code_reads", "per_turn"),
+    [(1, 1, 1, 1), (2, 1, 1, 2), (1, 3, 1, 3), (3, 2, 2, 1.5), (5, 5, 0, 0.25), (0, 0, 1, 0.25)],
+)
+def test_a_block_is_fetched_after_its_groups_and_lines_of_code(groups, lines, code_reads, per_turn):
+    """Two nodes of eight slots a cycle: a quarter of a cycle per turn, unless reading its code takes longer."""
+    body = pk.Dag.from_nodes("AA", [[], []]).program
+    added = {"op": READ, "left": -1, "right": -1, "into": -1, "shape": 0, "level": -1, "call": -1}
+    added["delay"] = groups + LINES_READ * lines
+    tables = {name: np.insert(getattr(body, name), 0, value) for name, value in added.items()}
+    program = body._replace(**tables, block_ops=body.block_ops + np.array([0, 1]))
+    dag = pk.Dag(program, np.zeros(80, dtype=np.int64), "loop", "traced", {})
+    scheduler = DagScheduler(DagCore(**FREE | {"fetch": 8, "code_reads": code_reads}), warm=False)
+    found = scheduler.run(dag).cycles
+    # Eight cycles of reading may lie before the fetch of the first turn.
+    assert abs(found - 80 * per_turn) <= 9
+    assert dag.nodes()["op"].tolist() == ["A"] * 160
+    relaxed = pk.relax(dag, scheduler).to_frame()
+    gains = dict(zip(relaxed["resource"], relaxed["gain"], strict=True))
+    assert ("fetch of groups and lines of code" in gains) == (code_reads > 0)
+    if per_turn >= 1:
+        assert gains["fetch of groups and lines of code"] > 0.6
 
 
 def test_crowded_sets_are_a_doubt_and_a_candidate():

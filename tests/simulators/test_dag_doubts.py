@@ -7,6 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.dag.machine_code import machine_nodes
+from perfkit.collectors.dag.x86_dag import trace_source
 from perfkit.dag.doubts import (
     CALLS,
     MISSED,
@@ -21,6 +22,7 @@ from perfkit.dag.doubts import (
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.schedule import DagScheduler
+from tests.simulators.assembled import loop, needs_assembler, same_place
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,30 @@ def test_misses_at_the_end_of_a_short_run_take_little_and_are_no_doubt():
     (note,) = notes_of_other_runs({MISSED: "10", MISSED_AT_FIRST: "40"}, 1000, 20)
     assert "30 more would be mispredicted, 60% of the cycles and more" in note
     assert notes_of_other_runs({MISSED: "10", MISSED_AT_FIRST: "15"}, 1000, 20) == ()
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("core", "products", "vectors", "words"),
+    [
+        ("zen4", 3, 0, "1.0 multiplications of integers per cycle beside full integer units"),
+        ("zen4", 1, 0, ""),  # a third of the multiplier's cycles
+        ("zen5", 3, 0, ""),  # three units multiply
+        ("zen4", 0, 12, "4.0 operations on vector registers per cycle"),
+        ("zen4", 0, 6, ""),
+    ],
+)
+def test_units_that_other_work_fills_are_a_doubt(core, products, vectors, words):
+    """Twelve operations and a jump per turn of three cycles: some are multiplications, or of vector registers."""
+    registers = ("rcx", "rdx", "rsi", "rdi", "r8", "r9", "r11", "r12", "r13", "rbp", "rbx")
+    body = [f"imul {register},r10,3" for register in registers[:products]]
+    body += [f"pand xmm{k},xmm15" for k in range(vectors)]
+    body += [f"lea {register},[r10+1]" for register in registers[products : 0 if vectors == 12 else 11 - vectors]]
+    machine = pk.Microarchitecture.load(core)
+    trace = loop("\n".join([*body, "dec r15", "jnz ."]), 300, same_place, 0x1000)
+    nodes = pk.predict_branches(trace_source(trace, whole=True, core=machine), machine)
+    said = DagScheduler(machine, record=False).run(nodes).doubts
+    assert any(words in each for each in said) if words else not said
 
 
 LOOPS = """#include <stdint.h>

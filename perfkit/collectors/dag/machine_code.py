@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perfkit.trace.trace import Trace
 
 _LINKERS = ("ld", "gcc", "cc", "clang")
+_VERSIONED = ("libc.so.6", "libm.so.6")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +104,23 @@ def _linked(made: bytes, folder: Path) -> Path:
     if linker is None:
         raise UnavailableError("no linker was found: install one (apt-get install binutils)")
     (folder / "kernel.o").write_bytes(made)
-    command = [linker, "-shared", "-o", str(folder / "kernel.so"), str(folder / "kernel.o")]
+    command = [linker, "-shared", "-o", str(folder / "kernel.so"), str(folder / "kernel.o"), *_libraries()]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise UnavailableError(f"{Path(linker).name} refuses its code: {done.stderr.strip()[:300]}")
     return folder / "kernel.so"
+
+
+def _libraries() -> list[str]:
+    """Return the C library's files that this process has, for the linker to ask for their present functions.
+
+    Without them a kernel would call the first versions: glibc keeps memcpy of 2007, with 16 bytes at a time.
+    """
+    try:
+        mapped = Path("/proc/self/maps").read_text().split()
+    except OSError:
+        return []
+    return sorted({word for word in mapped if word.startswith("/") and Path(word).name in _VERSIONED})
 
 
 def _arguments(kernel: KernelTrace) -> Iterator[Any]:

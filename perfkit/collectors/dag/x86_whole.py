@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from perfkit.collectors.dag.ir_costs import Division, IrCosts, scaled_index, stores_by_units, two_flags
 from perfkit.collectors.dag.vector_units import vector_units
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
-from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS, UNITS, WIDE_DIVISIONS
+from perfkit.dag.doubts import CALLS, GATHERS, PRODUCTS, SPLIT, STRINGS, UNITS, WIDE_DIVISIONS
 from perfkit.dag.program import (
     ADD,
     BRANCH,
@@ -57,6 +58,8 @@ _FUSES = re.compile(r"^(?:CMP|TEST|ADD|SUB|AND|INC|DEC)$")
 _VECTOR = re.compile(r"[XYZ]MM\d+$")
 _TWO_FLAGS = re.compile(r"^CMOV(?:L|LE|G|GE|A|BE)$")
 _DIVIDES = re.compile(r"^I?DIV$")
+_MULTIPLIES = re.compile(r"^(?:I?MUL|MULX)$")
+_PRODUCT = "IMUL_R64_RM64"
 _STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
 _WIDTHS = ("EVEX_VADDPD_ZMM_K1Z_ZMM_ZMMM512B64_ER", "VEX_VADDPD_YMM_YMM_YMMM256")
 _STACK_POINTER = "RSP"
@@ -115,7 +118,7 @@ class WholeReader:
 
     def counts(self, runs: Any) -> dict[str, str]:
         """Return how often instructions were executed that the DAG knows too little of (`perfkit.dag.doubts`)."""
-        found = dict.fromkeys((CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS), 0)
+        found = dict.fromkeys((CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS, PRODUCTS), 0)
         repeats = {i for i, one in enumerate(self.instructions) if one.has_rep_prefix or one.has_repne_prefix}
         for k, times in enumerate(runs.tolist()):
             for i in range(int(self.code.block_start[k]), int(self.code.block_start[k + 1])):
@@ -124,6 +127,7 @@ class WholeReader:
                 found[STRINGS] += times * (i in repeats and self.names[one.mnemonic].startswith(_STRINGS))
                 found[GATHERS] += times * ("GATHER" in self.names[one.mnemonic])
                 found[WIDE_DIVISIONS] += times * bool(self.divides(i) and "RM64" in form_name(one))
+                found[PRODUCTS] += times * (self.one_multiplier and bool(_MULTIPLIES.match(self.names[one.mnemonic])))
                 found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
         found[UNITS] = round(self.busiest(runs))
         return {name: str(count) for name, count in found.items()}
@@ -147,6 +151,14 @@ class WholeReader:
                     needed[group] = needed.get(group, 0.0) + uses * float(times[i])
         core = self.tables.core
         return max((uses * core.resource(group).inverse_throughput for group, uses in needed.items()), default=0.0)
+
+    @cached_property
+    def one_multiplier(self) -> bool:
+        """Whether one of the core's integer units multiplies."""
+        if self.tables is None:
+            return False
+        uses = self.tables.form(_PRODUCT).uses
+        return any(used >= 1 and len(self.tables.core.resource(group).units) == 1 for group, used in uses.items())
 
     @property
     def splits(self) -> bool:
@@ -363,9 +375,9 @@ class WholeReader:
         return value
 
     def delayed(self, value: int, i: int, code: int, block: X86Block) -> int:
-        """Return the slot of a result after what its instruction takes beyond its type's latency."""
+        """Return the slot of a result when its instruction has it: after, or before, its type's latency."""
         delay = self.delay(i, code)
-        if delay <= 0:
+        if not delay:
             return value
         into = self.new_slot()
         block.add(FORWARD, value, -1, into, (1, 8), delay)
@@ -374,7 +386,11 @@ class WholeReader:
         return into
 
     def delay(self, i: int, code: int) -> int:
-        """Return the cycles that an instruction takes beyond its type's latency."""
+        """Return the cycles that an instruction takes beyond its type's latency, below 0 for those that it takes less.
+
+        Minima, maxima and comparisons take 1 or 2 cycles on AMD's cores, additions 3; divisions of floats less than of
+        doubles.
+        """
         instruction = self.instructions[i]
         if _DIVIDES.match(self.names[instruction.mnemonic]):
             return self.division(i).latency - 1
@@ -384,7 +400,8 @@ class WholeReader:
             name = self.names[instruction.mnemonic]
             return next((cycles for pattern, cycles in _SLOW if pattern.match(name)), 0)
         form = self.tables.form(form_name(instruction))
-        return 0 if math.isnan(form.latency) else max(0, round(form.latency) - self.usual[code])
+        least = 0 if code in (INTEGER, BRANCH) else 1 - self.usual[code]
+        return 0 if math.isnan(form.latency) else max(least, round(form.latency) - self.usual[code])
 
     # --- operands --------------------------------------------------------------------------------------------------
 

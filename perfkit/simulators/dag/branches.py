@@ -1,12 +1,14 @@
-"""Mispredicted branches in the DAG of a trace: what follows one is fetched after its result and a penalty.
+"""What the front end does with the DAG of a trace: mispredicted branches, and reads of decoded code.
 
 The extended roofline's paper knows no branches. A trace tells where they went, and the predictor that Gus uses
 (`perfkit.simulators.memory.branches`) which of them it would have missed; a DAG so marked holds up fetch there, by
-`DagCore.misprediction_penalty`.
+`DagCore.misprediction_penalty`. It also tells where its code lies: on cores whose file says how they read decoded code
+(`op_cache`), each block is fetched after its groups and lines, which a taken jump ends (`DagCore.code_reads`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,10 +18,11 @@ from numba import njit
 
 from perfkit.dag.doubts import MISSED, MISSED_AT_FIRST
 from perfkit.dag.graph import Dag
-from perfkit.dag.program import REDIRECT, BlockProgram, Consumer, Ints
+from perfkit.dag.program import LINES_READ, READ, REDIRECT, BlockProgram, Consumer, Ints
 from perfkit.errors import SettingError
 from perfkit.simulators.gus.gus import Gus
-from perfkit.simulators.memory.memory import MISPREDICTED
+from perfkit.simulators.gus.timing import code_reads
+from perfkit.simulators.memory.memory import MISPREDICTED, TAKEN
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
@@ -75,8 +78,25 @@ class PredictedNodes:
 
     @cached_property
     def program(self) -> BlockProgram:
-        """The tables of the source, and each block a second time: as it is entered by a mispredicted branch."""
-        return _twice(self.source.program, self.source.branch_slot)
+        """The tables of the source, with each block once for each way in which it is entered.
+
+        From the block before it, by a jump (where the core reads code in groups), by a mispredicted branch.
+        """
+        reads = np.minimum(self._reads, LINES_READ - 1) @ np.array([1, LINES_READ])
+        if not self._grouped:
+            return _entered(self.source.program, self.source.branch_slot, [None, None])
+        rest = np.zeros(len(self.source.program.block_addresses) - len(reads), dtype=np.int64)
+        through, jumped = (np.concatenate([each, rest]) for each in reads.T)
+        return _entered(self.source.program, self.source.branch_slot, [through, jumped, jumped])
+
+    @cached_property
+    def _reads(self) -> Ints:
+        found: Ints = code_reads(self.gus.program(self.trace))
+        return found
+
+    @property
+    def _grouped(self) -> bool:
+        return bool(self._reads.any())
 
     def replay(self, consume: Consumer) -> None:
         """Hand the executed blocks to `consume`, those behind a mispredicted branch as the second of their kind."""
@@ -86,8 +106,11 @@ class PredictedNodes:
         chunks = iter(trace.chunks())
 
         def mark(records: Ints, length: int) -> None:
-            missed = (memory.window(next(chunks)).control & MISPREDICTED) != 0
-            _mark(records, length, addresses, blocks, missed)
+            control = memory.window(next(chunks)).control
+            entered = ((control & MISPREDICTED) != 0).astype(np.int64)
+            if self._grouped:
+                entered = np.where(entered > 0, 2, ((control & TAKEN) != 0).astype(np.int64))
+            _mark(records, length, addresses, blocks, entered)
             consume(records, length)
 
         self.source.replay(mark)
@@ -150,35 +173,43 @@ def _missed(gus: Gus, trace: Trace) -> int:
 
 
 @njit(cache=True)
-def _mark(records: Any, length: Any, addresses: Any, blocks: Any, missed: Any) -> None:
-    """Let the records of blocks behind a mispredicted branch name the second of their kind."""
+def _mark(records: Any, length: Any, addresses: Any, blocks: Any, entered: Any) -> None:
+    """Let the records of blocks name the one of their kind that is entered so."""
     at, k = 0, 0
     while at < length:
         block = records[at]
         if block < blocks:  # not a further step of a string instruction
-            if missed[k]:
-                records[at] += addresses.shape[0]
+            records[at] += entered[k] * addresses.shape[0]
             k += 1
         at += 1 + addresses[block]
 
 
-def _twice(program: BlockProgram, branch: int) -> BlockProgram:
-    """Return a program without calls and PHIs with each block twice, the second time behind a mispredicted branch."""
-    blocks, operations = len(program.block_addresses), np.diff(program.block_ops)
-    begins = program.block_ops[:-1]
-    added = {"op": REDIRECT, "left": branch, "right": -1, "into": -1, "shape": 0, "level": -1, "call": -1, "delay": 0}
-    tables = {}
-    for name, value in added.items():
-        table = getattr(program, name)
-        tables[name] = np.concatenate([table, np.insert(table, begins, value)])
-    both = {name: np.tile(getattr(program, name), 2) for name in _OF_BLOCKS}
+def _entered(program: BlockProgram, branch: int, reads: Sequence[Ints | None]) -> BlockProgram:
+    """Return a program without calls and PHIs with each block once per way in which it is entered.
+
+    The last is behind a mispredicted branch. `reads` are what a READ of each block has for delay, or None: no READ.
+    """
+    ways, blocks = len(reads), len(program.block_addresses)
+    begins, operations = program.block_ops[:-1], np.diff(program.block_ops)
+    columns: dict[str, list[Any]] = {name: [] for name in _ADDED}
+    counts = []
+    for way, packed in enumerate(reads):
+        added: list[dict[str, Any]] = [{"op": REDIRECT, "left": branch}] if way == ways - 1 else []
+        added += [] if packed is None else [{"op": READ, "delay": packed}]
+        at = np.repeat(begins, len(added))
+        for name, tables in columns.items():
+            values = [np.broadcast_to(each.get(name, _ADDED[name]), blocks) for each in added]
+            table = getattr(program, name)
+            tables.append(np.insert(table, at, np.stack(values, axis=1).ravel()) if added else table)
+        counts.append(operations + len(added))
     return program._replace(
-        **tables,
-        **both,
-        block_ops=np.concatenate(([0], np.cumsum(np.concatenate([operations, operations + 1])))),
-        block_phis=np.zeros(2 * blocks + 1, dtype=np.int64),
-        block_origin=np.arange(2 * blocks, dtype=np.int64),
+        **{name: np.concatenate(tables) for name, tables in columns.items()},
+        **{name: np.tile(getattr(program, name), ways) for name in _OF_BLOCKS},
+        block_ops=np.concatenate(([0], np.cumsum(np.concatenate(counts)))),
+        block_phis=np.zeros(ways * blocks + 1, dtype=np.int64),
+        block_origin=np.arange(ways * blocks, dtype=np.int64),
     )
 
 
+_ADDED = {"op": READ, "left": -1, "right": -1, "into": -1, "shape": 0, "level": -1, "call": -1, "delay": 0}
 _OF_BLOCKS = ("block_addresses", "block_instructions", "block_covered")

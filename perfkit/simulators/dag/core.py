@@ -27,7 +27,7 @@ _WHOLE = (
     "prefetch_streams", "inflight_merging", "ordered_loads", "whole_lines", "integer_loads_earlier",
     "vector_load_ports", "vector_store_ports", "misprediction_penalty",
     "line_splits", "memory_renaming", "vector_rs", "vector_queue", "vector_registers", "ways_L1", "set_fill",
-    "set_fill_written", "set_fill_stored", "store_refill", "loop_turns",
+    "set_fill_written", "set_fill_stored", "store_refill", "loop_turns", "code_reads",
     "store_lines", "store_data",
 )  # fmt: skip
 _FOLLOWS = ("throughput_F", "latency_F", "latency_forward", "latency_forward_FP")  # None: follows from other figures
@@ -125,6 +125,10 @@ class DagCore:
     loop_turns
         Turns of a loop of one block that may be fetched in a cycle: its jump back ends what is fetched. 0 or infinite:
         no limit, as in the paper.
+    code_reads
+        Groups of decoded instructions that fetch reads in a cycle, and lines of 64 bytes of code that it begins: a
+        taken jump ends both. 0 or infinite: no limit, as in the paper. Only nodes of machine code know their groups
+        and lines (`perfkit.predict_branches`).
     sources
         Where each figure comes from.
 
@@ -191,6 +195,7 @@ class DagCore:
     set_fill_stored: float = 0
     store_refill: float = 0
     loop_turns: float = 0
+    code_reads: float = 0
     store_lines: float = 0
     store_data: float = 0
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)

@@ -39,6 +39,7 @@ _RESOURCES = {
     "vector_queue": "vector_queue",
     "set_fill": "L1_set_fill",
     "loop_turns": "taken_branches",
+    "code_reads": "op_cache",
     "throughput_L2": "L2_bandwidth",
     "throughput_L3": "L3_bandwidth",
     "throughput_mem": "memory_bandwidth",
@@ -101,6 +102,7 @@ def _resources(core: Microarchitecture) -> Figures:
     stored = core.sources.get("erm", "not known apart: twice set_fill, whatever the set")
     found |= {"set_fill_stored": (0.0, stored), "store_refill": (0.0, stored)}
     found["loop_turns"] = (0.0, core.sources.get("erm", "not in the core file: as fast as what it executes"))
+    found["code_reads"] = (0.0, core.sources.get("erm", "not in the core file: as fast as fetch"))
     for name, resource in _RESOURCES.items():
         if resource in core.resources:
             figure = core.resource(resource)

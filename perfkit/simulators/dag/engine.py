@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perfkit.dag.program import CALL, DIVIDE, DIVISION, FORWARD, JOIN, LOAD, REDIRECT
+from perfkit.dag.program import CALL, DIVIDE, DIVISION, FORWARD, JOIN, LINES_READ, LOAD, READ, REDIRECT
 from perfkit.simulators.compiled import compiled, helper, inlined
 from perfkit.simulators.dag.layout import (
     A_VECTOR,
@@ -32,6 +32,7 @@ from perfkit.simulators.dag.layout import (
     BLOCKED,
     BLOCKS,
     CODE,
+    CODE_READS,
     COUNT,
     COVERED,
     CROWDED,
@@ -49,6 +50,7 @@ from perfkit.simulators.dag.layout import (
     FULL,
     GATHER,
     GATHERED,
+    GROUP_READ,
     GROW_CYCLES,
     GROW_FRAMES,
     GROW_LINES,
@@ -80,6 +82,7 @@ from perfkit.simulators.dag.layout import (
     LEVEL,
     LFB,
     LFB_NOW,
+    LINE_READ,
     LINE_SHIFT,
     LOOP_TURNS,
     LOW,
@@ -96,6 +99,7 @@ from perfkit.simulators.dag.layout import (
     PORT,
     PREVIOUS,
     PROBES,
+    READ_AHEAD,
     READS,
     READS_TOO,
     REFILL,
@@ -899,6 +903,7 @@ def run(
     line_end = np.int64(1) << limits.line_shift if limits.splits else UNLIMITED
     within = (np.int64(1) << limits.line_shift) - 1
     most_turns = np.int64(0) if paper else parameters[LOOP_TURNS]
+    reads = np.int64(0) if paper else parameters[CODE_READS]
 
     vectors = saved[VECTOR_NOW], saved[VECTORS]
     writers, wrote = saved[WRITERS], saved[WROTE]  # of vector registers, and whether the last node is one
@@ -913,6 +918,7 @@ def run(
     at, op_at, address_at = saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS]
     instructions, covered, slots = saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS]
     turn, turns = saved[TURN], saved[TURNS]  # the cycle in which a loop's last turn was fetched, and turns in it
+    group_read, line_read = saved[GROUP_READ], saved[LINE_READ]  # when, in reads of code
     crowded = saved[CROWDED]
     opened = saved[OPENED]  # when the last line was opened for stores
 
@@ -977,6 +983,24 @@ def run(
                         fetch, taken = _next_cycle(fetch, stall, taken, core, rings, units, tally, record, beyond)
                         left = limits.width
                     room = _room(fetch, limits)
+                    group_read = line_read = fetch * reads - 1
+                elif not paper and kind_of == READ:
+                    groups, lines = ops[op + _U(SIZE)] % LINES_READ, ops[op + _U(SIZE)] // LINES_READ
+                    earliest = (fetch - READ_AHEAD) * reads
+                    group_at, line_at = max(group_read + 1, earliest), max(line_read + 1, earliest)
+                    goal = np.int64(0)
+                    if reads > 0:
+                        goal = max(group_at * (groups > 0), line_at * (lines > 0)) // reads
+                    if goal >= room:
+                        status = _no_room(room, limits)
+                        break
+                    while fetch < goal:
+                        stall = _waits(fetch, entries[0], entries[1], entries[2])
+                        fetch, taken = _next_cycle(fetch, stall, taken, core, rings, units, tally, record, beyond)
+                        left = limits.width
+                    room = _room(fetch, limits)
+                    group_read += (group_at + groups - 1 - group_read) * (groups > 0)
+                    line_read += (line_at + lines - 1 - line_read) * (lines > 0)
                 else:
                     depth -= 1
                     base = frames.base[depth]
@@ -1200,5 +1224,6 @@ def run(
     saved[VECTOR_NOW], saved[VECTORS] = vectors
     saved[WRITERS], saved[WROTE] = writers, wrote
     saved[TURN], saved[TURNS], saved[OPENED] = turn, turns, opened
+    saved[GROUP_READ], saved[LINE_READ] = group_read, line_read
     saved[CROWDED] = crowded
     return status

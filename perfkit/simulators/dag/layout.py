@@ -67,6 +67,7 @@ LEFT_MAX = LEFT_ONES * ((1 << LEFT_BITS) - 1)
 GATHERED = LEFT_BITS * (MEMORY - 1)
 GATHER = sum(1 << (GATHERED - LEFT_BITS * k) for k in range(MEMORY))
 LATEST_STORES = 256  # stores whose writing is remembered: more than any core's store buffer holds
+READ_AHEAD = 8  # cycles of reading decoded code that may wait for fetch: an estimate, as Gus has it
 PROBES = 2  # cycles looked at one by one before chains of full cycles are followed
 
 # Reasons to return before the records are used up: the driver makes room and calls again.
@@ -76,16 +77,17 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 (
     FETCH, LEFT, TAKEN_A, TAKEN_B, LB_NOW, SB_NOW, LFB_NOW, RETIRED, LAST_LOAD, LAST_STORE, END, NODES,
     PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, INSTRUCTIONS, COVERED, SLOTS,
-    TAKEN_C, VECTOR_NOW, VECTORS, TURN, TURNS, OPENED, CROWDED, WRITERS, WROTE, SCALARS,
-) = range(32)  # fmt: skip
+    TAKEN_C, VECTOR_NOW, VECTORS, TURN, TURNS, OPENED, CROWDED, WRITERS, WROTE, GROUP_READ,
+    LINE_READ, SCALARS,
+) = range(34)  # fmt: skip
 
 # Places in the parameter array.
 (
     WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, TYPES_USED,
     STREAMS, FORWARDS, FORWARDS_FP, EARLIER, PENALTY, SPLITS, RENAMED, VECTOR_RS,
     VECTOR_QUEUE, WAYS, SETS, SET_FILL, SET_WRITTEN, SET_STORED, REFILL, LOOP_TURNS, JOINS, SETS_KNOWN, BLOCKS,
-    REGISTERS, PARAMETERS,
-) = range(34)  # fmt: skip
+    REGISTERS, CODE_READS, PARAMETERS,
+) = range(35)  # fmt: skip
 # Values of INFLIGHT: a hit of a line under way issues and completes as any hit; does not issue before the line is
 # there; issues, and completes with the line.
 IGNORED, BLOCKED, MERGED = range(3)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from perfkit.base.results import Kind, Tabled, draw
 from perfkit.dag.graph import expect_dag
-from perfkit.dag.program import ADD, DIVIDE, FORWARD, FUSED, HOLD, INTEGER, MULTIPLY, REDIRECT, STORE
+from perfkit.dag.program import ADD, DIVIDE, FORWARD, FUSED, HOLD, INTEGER, MULTIPLY, READ, REDIRECT, STORE
 from perfkit.errors import expect, of_extra
 
 if TYPE_CHECKING:
@@ -45,9 +45,10 @@ _FILLS = ("set_fill", "set_fill_written", "set_fill_stored", "store_refill")
 _L1_PORTS = ("load_ports", "store_ports", "agus", "vector_load_ports")
 _FORWARDS = ("latency_forward", "latency_forward_FP", "latency_blocked")
 _TURNS = "jumps back per cycle"
+_READS = "fetch of groups and lines of code"
 _SETS = "sets of L1"
 # What the extended roofline draws no roof for.
-_ROOFLESS = ("fetch", _TURNS, _SETS, "store forwarding", "mispredicted branches")
+_ROOFLESS = ("fetch", _TURNS, _READS, _SETS, "store forwarding", "mispredicted branches")
 _LEAST = 0.005  # a smaller gain names no bottleneck
 
 
@@ -242,7 +243,11 @@ def candidates(schedule: Schedule, program: BlockProgram | None = None) -> dict[
     _add(found, "vector scheduler", {name: getattr(core, name) for name in ("vector_rs", "vector_queue")})
     _add(found, "vector registers", {"vector_registers": core.vector_registers})
     _add(found, "fetch", {"fetch": core.fetch})
-    _add(found, _TURNS, {"loop_turns": core.loop_turns})
+    read = program is not None and bool((program.op == READ).any())
+    if read and core.code_reads:  # two jumps per cycle read two groups
+        _add(found, _READS, {"code_reads": core.code_reads, "loop_turns": core.loop_turns})
+    else:
+        _add(found, _TURNS, {"loop_turns": core.loop_turns})
     if core.ways_L1:
         _add(found, _SETS, {name: getattr(core, name) for name in _FILLS}, halved=True)
     written = program is None or bool((program.op == STORE).any())
@@ -277,14 +282,14 @@ class _Delayed:
 def _relaxed_delays(program: BlockProgram, core: DagCore, words: str) -> npt.NDArray[np.int64]:
     """Return the delays of a program's operations with a resource twice as good.
 
-    An instruction that takes longer than its type has the rest in the FORWARD behind its node: halved is the whole of
-    both. An integer division keeps the divider for a HOLD's delay.
+    An instruction that takes longer than its type, or less, has the rest in the FORWARD behind its node: halved is the
+    whole of both. An integer division keeps the divider for a HOLD's delay.
     """
     delay = program.delay.copy()
     divided = set(program.into[program.divisions].tolist())
     if words == _DIVIDER:
         delay[program.op == HOLD] = np.maximum(1, -(-delay[program.op == HOLD] // 2))
-    for k in np.flatnonzero((program.op == FORWARD) & (program.delay > 0)):
+    for k in np.flatnonzero((program.op == FORWARD) & (program.delay != 0)):
         kind = _producer(program, int(k))
         if kind not in _KINDS:
             continue
@@ -294,7 +299,8 @@ def _relaxed_delays(program: BlockProgram, core: DagCore, words: str) -> npt.NDA
         if words in (own, _ALL):
             whole = int(_half(whole))
         # What the node itself takes of it is its type's latency, which may be halved for others.
-        delay[k] = max(0, whole - int(_half(latency) if words in (_ALL, of_type) else latency))
+        rest = whole - int(_half(latency) if words in (_ALL, of_type) else latency)
+        delay[k] = rest if delay[k] < 0 else max(0, rest)
     return delay
 
 

@@ -22,13 +22,19 @@ from perfkit.dag.doubts import (
     FETCH,
     FETCHED,
     FLOATS,
+    INTEGERS,
     MISSED,
+    MULTIPLIED,
     NARROW,
     NOTABLE,
+    OFTEN,
+    PIPES,
+    PRODUCTS,
     SHARED,
     SURPRISES,
     UNMISSED,
     UNSEEN_CALLS,
+    VECTORS,
     Successors,
     bound_by,
     doubts,
@@ -188,6 +194,10 @@ class DagScheduler:
         pipes = core.throughput("A") + core.throughput("M")
         pipes = 0 if 0 < core.fp_ports < pipes else pipes
         facts[COMPUTED] = str(nearly_full(sum(map(found.n_nodes, PORTS)), found.cycles, pipes, *FLOATS))
+        facts[VECTORS] = str(nearly_full(found.on_pipes, found.cycles, core.fp_ports, *PIPES))
+        products = int(facts.get(PRODUCTS, 0))
+        full = nearly_full(found.n_nodes("I"), found.cycles, core.throughput("I"), *INTEGERS)
+        facts[MULTIPLIED] = str(products if full and products >= OFTEN * found.cycles else 0)
         penalty = core.misprediction_penalty
         if int(facts.get(MISSED, 0)) * penalty > NOTABLE * found.cycles:
             spared = replace(self, core=core.replace(misprediction_penalty=0), record=False)

@@ -25,6 +25,7 @@ from perfkit.dag.program import (
     MULTIPLY,
     OTHER,
     PIPE,
+    READ,
     REDIRECT,
     STORE,
     VECTOR,
@@ -229,7 +230,7 @@ def operations(program: BlockProgram, word_bits: int, units: layout.Units) -> An
     count = (program.shape.astype(np.int64) << layout.SHAPE_BITS) + np.where(arithmetic, kind, 0)
     words = np.maximum(program.shapes.prod(axis=1) >> word_bits, 1)[program.shape]
     code[code == HOLD] = FORWARD  # from nowhere to nobody
-    size = np.where(code == CALL, program.call, np.where(code == FORWARD, program.delay, words))
+    size = np.where(code == CALL, program.call, np.where(np.isin(code, (FORWARD, READ)), program.delay, words))
     size[arithmetic] = np.where(program.op == DIVIDE, program.delay, 0)[arithmetic]
     size[program.divisions] = program.delay[program.op == HOLD]
     into = np.where(program.into < 0, layout.NOBODY, program.into)
@@ -306,6 +307,7 @@ def parameters(
         values[layout.SET_STORED] = _finite(core.set_fill_stored) or 2 * fill
         values[layout.REFILL] = _finite(core.store_refill)
     values[layout.LOOP_TURNS] = _finite(core.loop_turns)
+    values[layout.CODE_READS] = _finite(core.code_reads)
     values[layout.JOINS] = 0 < _finite(core.store_lines) <= _MOST_WAITING and _limit(core.sb) <= _MOST_WAITING
     for place, latency in (
         (layout.FORWARDS, core.latency_forward),
@@ -339,7 +341,7 @@ def beyond_paper(program: BlockProgram, values: Any) -> bool:
     features = values[[layout.STREAMS, layout.SPLITS, layout.WAYS, layout.BLOCKS, layout.LOOP_TURNS, layout.JOINS]] > 0
     follows = values[layout.INFLIGHT] == layout.MERGED or values[layout.FORWARDS_FP] != layout.AS_L1
     integer_loads = (program.op == LOAD) & (program.delay > 0)
-    nodes = types_used(program) > layout.PAPER_TYPES or np.isin(program.op, (JOIN, REDIRECT)).any()
+    nodes = types_used(program) > layout.PAPER_TYPES or np.isin(program.op, (JOIN, REDIRECT, READ)).any()
     return bool(nodes or integer_loads.any() or limits.any() or features.any() or follows)
 
 

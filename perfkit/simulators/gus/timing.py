@@ -5,6 +5,7 @@ exact ticks and ties stay ties).
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -230,6 +231,44 @@ def static(program: Program) -> Static:
         register[np.argsort(owner, kind="stable")].astype(np.uint16),
         (code.read * READ + code.write * WRITE).astype(np.uint8),
     )
+
+
+def code_reads(program: Program) -> NDArray[np.int64]:
+    """Return how many groups and lines of decoded code each block begins, shape (blocks, 2, 2).
+
+    First where the block is entered from the one that lies before it, as after that one was entered by a jump; then
+    where it is entered by a jump itself. On a core without such groups, all are 0.
+    """
+    code, (room, most, lined) = program.code, _group(program.core)
+    begins = code.block_start.tolist()
+    found = np.zeros((len(begins) - 1, 2, 2), dtype=np.int64)
+    if not room:
+        return found
+    parts = _parts(program.core)
+    across = bool(program.core.feature("op_cache_across_lines", False))
+    line = np.zeros(len(program.slots), dtype=np.bool_) if across else _new_line(code)
+    crosses = np.zeros_like(line) if across else _crosses(code)
+    place = (parts * program.slots + program.wide * (parts > 1)).tolist()
+    taken = (program.slots + program.constants).tolist()
+
+    def grouped(block: int, held: tuple[int, int]) -> tuple[int, tuple[int, int]]:
+        groups = 0
+        for i in range(begins[block], begins[block + 1]):
+            if program.slots[i]:
+                held = held[0] + place[i], held[1] + taken[i]
+                if held[0] > room or held[1] > most or (line[i] and not lined):
+                    groups, held = groups + 1, (place[i], taken[i])
+        return groups, held
+
+    full = int(room), int(most)
+    ends = {int(code.pc[end - 1]) + int(code.length[end - 1]): k for k, end in enumerate(begins[1:])}
+    for block, (first, end) in enumerate(pairwise(begins)):
+        before = ends.get(int(code.pc[first]))
+        held = full if before is None else grouped(before, full)[1]
+        new = int(line[first:end].sum()) if lined else 0
+        found[block, 0] = grouped(block, held)[0], new
+        found[block, 1] = grouped(block, full)[0], new + int(lined) * int(not line[first] or crosses[first])
+    return found
 
 
 def without_lines(program: Static) -> Static:
