@@ -48,6 +48,7 @@ _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
             "vector_scheduler",
             "vector_store_scheduler",
             "vector_queue",
+            "vector_registers",
             "load_buffer",
             "store_buffer",
             "line_fill_buffers",

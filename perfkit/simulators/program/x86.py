@@ -101,6 +101,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         **_flat("data", [o.data for o in operands]),
         **_flat("write", [o.written for o in operands]),
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
+        named=np.array([len(u) > 0 and any(16 <= r < 48 for r in o.written) for o, u in zip(operands, uses, strict=True)]),
         early=np.where(_closed(code, decoded, core), 0.0, np.array([_early(i, core) for i in decoded])),
         scheduler=np.array(
             [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
