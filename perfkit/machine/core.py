@@ -111,7 +111,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "retag_uses": int,
     "retag_ports": str,
     "store_pair_bytes": int,
-    "nop_fusion": bool,
+    "nop_fusion": int,
     "stack_sync": int,
     "scaled_index_latency": (int, float),
     "write_back_lines": (int, float),

@@ -602,10 +602,11 @@ def _accessed(  # pragma: no cover - compiled
     if taint is not None:
         n_acc = to.start(taint, to.ACCESS, to.ADDRESS, n_addr, n)
     come, which, n_acc, uses = _translated(taint, spent, walk, come, which, n_acc, uses, disp, n, costs, state.level)
-    cost, because = times(fixed.byte, size), LEVEL_BANDWIDTH
-    come, n_acc, which, uses = _used(
-        taint, spent, to.ACCESS, n_acc, come, which, uses, because, to.BY_LEVEL, state.level, 0, cost, disp, n
-    )
+    if read or size > 64:  # stores of vectors or less are written beside the loads; those of strings in turn with them
+        cost, because = times(fixed.byte, size), LEVEL_BANDWIDTH
+        come, n_acc, which, uses = _used(
+            taint, spent, to.ACCESS, n_acc, come, which, uses, because, to.BY_LEVEL, state.level, 0, cost, disp, n
+        )
     if code & (BLOCKED - 1):  # not simply in L1
         come, which, n_acc, uses, level, misses, filled = _missed(
             taint, spent, code, level, granule, flags, i, ports, come, which, n_acc, uses, misses, disp, n, fixed,
