@@ -30,7 +30,8 @@ What is added to the printed algorithm, with its reason:
 - lines that come into one set of L1 come one after the other, where the core file has the figure;
 - a load across the end of a line uses its ports again and takes longer; a written line that a level gives up takes the
   next level's bandwidth, where the core file has figures of these;
-- vector operations hold a scheduler's entry until they begin, where the core file gives its size.
+- vector operations hold a scheduler's entry until they begin, and a register until they retire, where the core file
+  gives the sizes; stores take none of L1's bandwidth, where it says so.
 """
 
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ from perfkit.simulators.gus.schedulers import admit, freed_in, hold
 from perfkit.simulators.gus.timing import (
     ADDRESSES,
     AHEAD,
+    BESIDE,
     CROSSES,
     DATA,
     EARLY,
@@ -584,7 +586,7 @@ def _renamed(  # pragma: no cover - compiled
 
 @inlined
 def _accessed(  # pragma: no cover - compiled
-    taint: Any, spent: Any, granule: Any, code: Any, size: Any, read: Any, flags: Any, i: Any, address: Any, n_addr:
+    taint: Any, spent: Any, granule: Any, code: Any, size: Any, does: Any, flags: Any, i: Any, address: Any, n_addr:
     Any, before: Any, disp: Any, why: Any, ports: Any, stores: Any, found: Any, n: Any, fixed: Any, program: Any, costs:
     Any, state: Any, lines: Any,
 ) -> Any:  # fmt: skip
@@ -602,7 +604,7 @@ def _accessed(  # pragma: no cover - compiled
     if taint is not None:
         n_acc = to.start(taint, to.ACCESS, to.ADDRESS, n_addr, n)
     come, which, n_acc, uses = _translated(taint, spent, walk, come, which, n_acc, uses, disp, n, costs, state.level)
-    if read or size > 64:  # stores of vectors or less are written beside the loads; those of strings in turn with them
+    if not does & BESIDE or size > 64:  # strings are read and written by turns
         cost, because = times(fixed.byte, size), LEVEL_BANDWIDTH
         come, n_acc, which, uses = _used(
             taint, spent, to.ACCESS, n_acc, come, which, uses, because, to.BY_LEVEL, state.level, 0, cost, disp, n
@@ -618,7 +620,7 @@ def _accessed(  # pragma: no cover - compiled
         _brought(taint, spent, code, level, line, arrives, n, lines)
     value, cause, walked, count, arrived = found.value, found.cause, found.walked, found.count, found.arrived
     split_store, page_split = found.split_store, found.page_split
-    if read:
+    if does & READ:
         place = (stores - 1 - (code >> DISTANCE_SHIFT)) & (len(state.stores) - 1)
         if code & RENAMED:
             come, which, n_acc = _renamed(taint, spent, place, why, which, disp, n, state)
@@ -833,9 +835,9 @@ def simulate(  # pragma: no cover - compiled
                 granule = window.granule[_U(access)]
                 if granule >= 0:
                     code, size = _I(window.code[_U(access)]), _I(window.size[_U(access)])
-                    read = program.operand[_U(operand)] & READ
+                    does = program.operand[_U(operand)]
                     value, by, walked, n_mem, arrived, split_store, page_split, uses, misses, newest = _accessed(
-                        taint, spent, granule, code, size, read, flags, i, address, n_addr, before, disp, why,
+                        taint, spent, granule, code, size, does, flags, i, address, n_addr, before, disp, why,
                         (first_use, use), stores, Accessed(value, by, walked, n_mem, arrived, split_store, page_split,
                         uses, misses, newest), n, fixed, program, costs, state, lines,
                     )  # fmt: skip

@@ -48,7 +48,8 @@ CAUSES = (
     "vector_registers",
 )
 RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWARD = range(8)
-LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, TRANSLATION, SET_FILL, REGISTER_FILE, PORTS = 8, 12, 16, 17, 18, 20, 21, 22
+LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, TRANSLATION, SET_FILL, PORTS = 8, 12, 16, 17, 18, 20, 22
+REGISTER_FILE = 21
 WALKERS = 4  # in `State.level`: the walkers of pages come after the levels
 FIRST_SET = 5  # and then the sets of L1
 WALKING = 3  # in `Costs.walk`: how long after a page walk the next one begins
@@ -65,7 +66,7 @@ CROSSES = 0x80  # it begins in one line of code and ends in another
 NAMED = 0x100  # its result takes a vector register
 CODE_LINE = 64  # bytes
 AHEAD = 8  # groups of uops that may wait for dispatch: an estimate, 64 uops
-READ, WRITE = 1, 2  # flags of an operand
+READ, WRITE, BESIDE = 1, 2, 4  # flags of an operand; the last: a store that takes no bandwidth of the loads
 
 
 class Static(NamedTuple):
@@ -197,7 +198,7 @@ def static(program: Program) -> Static:
         flags = flags + program.named * NAMED
     if not program.core.feature("op_cache_across_lines", False):
         flags = flags + _new_line(code) * NEW_LINE + _crosses(code) * CROSSES
-    early = program.load_uses
+    early, beside = program.load_uses, bool(program.core.feature("stores_beside_loads", False))
     fields = {
         SLOTS: program.slots,
         FLAGS: flags,
@@ -230,7 +231,7 @@ def static(program: Program) -> Static:
         (program.slots + program.constants).astype(np.int32),
         program.use.astype(np.uint16),
         register[np.argsort(owner, kind="stable")].astype(np.uint16),
-        (code.read * READ + code.write * WRITE).astype(np.uint8),
+        (code.read * READ + code.write * WRITE + (~code.read & beside) * BESIDE).astype(np.uint8),
     )
 
 

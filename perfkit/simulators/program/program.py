@@ -47,8 +47,8 @@ class Program:
     vector : (n,) bool
         Whether a loaded value goes to a vector register (L1 and store-forward latencies differ).
     named : (n,) bool
-        Whether a result takes a register of the vector file until it retires: not where a move is renamed away, for zeros
-        and for masks.
+        Whether a result takes a register of the vector file until it retires: a zero, a mask, or what a move renames
+        takes none.
     early : (n,) float
         Cycles by which floating-point additions forward to each other earlier than to other operations (else 0).
     scheduler : (n,) int8

@@ -101,7 +101,9 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         **_flat("data", [o.data for o in operands]),
         **_flat("write", [o.written for o in operands]),
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
-        named=np.array([len(u) > 0 and any(16 <= r < 48 for r in o.written) for o, u in zip(operands, uses, strict=True)]),
+        named=np.array(
+            [len(u) > 0 and any(16 <= r < 48 for r in o.written) for o, u in zip(operands, uses, strict=True)]
+        ),
         early=np.where(_closed(code, decoded, core), 0.0, np.array([_early(i, core) for i in decoded])),
         scheduler=np.array(
             [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
@@ -311,7 +313,8 @@ def _fused_nops(
 ) -> set[int]:
     """Return the NOPs that fuse with the instruction before them, by index: not with vector work, nor in many bytes."""
     found: set[int] = set()
-    most = int(core.feature("nop_fusion", 0))
+    most = core.feature("nop_fusion", 0)
+    most = 15 if most is True else int(most)  # true in files of before
     for k in range(1, len(decoded)):
         first, then = decoded[k - 1 : k + 1]
         if _mnemonic(then) not in _NOTHING or code.block[k] != code.block[k - 1] or k - 1 in found:
