@@ -40,7 +40,7 @@ COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _USUAL = 16  # instructions of a loop that gets these counts
 _FEWEST = 3  # quiet turns of a process that give a figure
 _ENOUGH = 3  # processes that make a quiet point
-_SIMULATED = 60_000  # instructions that the model sees, if the loop turns often enough in them
+_SIMULATED = 1_000_000  # instructions that the model sees, if the loop turns often enough in them
 _RECORDED = 5_000_000  # instructions
 _TURNS = 300  # iterations that are often enough
 

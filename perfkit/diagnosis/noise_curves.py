@@ -142,7 +142,7 @@ def word(found: Bend, cycles: float = math.nan) -> str:
         return NONE
     if found.slack <= NO_SLACK and found.exposed >= _STARTS:
         return NONE
-    if found.exposed >= _EXPOSED and found.slope <= _SMALL:
+    if found.exposed >= _EXPOSED and (found.slope <= _SMALL or (1 - found.exposed) * found.slope <= NO_SLACK):
         return NONE
     return SOME if found.slack < MUCH else PLENTY
 

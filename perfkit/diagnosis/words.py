@@ -56,7 +56,7 @@ _WORDS = (
     ("line_fill_buffers",
      "the number of misses under way at once",
      "fewer misses, or accesses in order"),
-    ("rob|.*scheduler|.*queue|load_buffer|store_buffer",
+    ("rob|.*scheduler|.*queue|load_buffer|store_buffer|vector_registers",
      "the window of instructions: work further ahead is out of sight",
      "shorter waits, or independent work nearer together"),
     (".*divider",

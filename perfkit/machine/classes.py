@@ -23,7 +23,7 @@ CLASSES: dict[str, str] = {
     "memory latency": r"memory_latency",
     "memory bandwidth": r"memory_bandwidth",
     "address translation": r"second_tlb_latency|page_walk_latency",
-    "reorder buffer": r"rob",
+    "reorder buffer": r"rob|vector_registers",
     "load buffer": r"load_buffer",
     "store buffer": r"store_buffer",
     "line fill buffers": r"line_fill_buffers",

@@ -48,6 +48,7 @@ _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
             "vector_scheduler",
             "vector_store_scheduler",
             "vector_queue",
+            "vector_registers",
             "load_buffer",
             "store_buffer",
             "line_fill_buffers",
@@ -92,6 +93,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "memory_renaming": str,
     "linear_tags": bool,
     "store_pairing": bool,
+    "stores_beside_loads": bool,
     "store_boundary": int,
     "op_cache_group": int,
     "op_cache_constants": int,
@@ -112,7 +114,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "retag_uses": int,
     "retag_ports": str,
     "store_pair_bytes": int,
-    "nop_fusion": bool,
+    "nop_fusion": int,
     "stack_sync": int,
     "scaled_index_latency": (int, float),
     "write_back_lines": (int, float),
@@ -124,6 +126,7 @@ _FEATURE_UNITS = {
     "retag_uses": "uses of a port",
     "store_pair_bytes": "bytes",
     "stack_sync": "cycles",
+    "nop_fusion": "bytes",
     "scaled_index_latency": "cycles",
     "write_back_lines": "lines",
     "L1_set_fill_written": "cycles",
@@ -141,7 +144,9 @@ _FEATURE_UNITS = {
 # addresses have no index register and are not relative to RIP; "also bytes": those too, but neither a load that is
 # sign-extended nor an update of memory by a register; "learned by moves": whatever the addresses, but only
 # where the load is a move, or is stored again by the same instruction). Linear tags: a line that L1 holds is not found
-# where it was last used as part of another page. Store boundary: stores into one aligned piece of so
+# where it was last used as part of another page. NOP fusion: a NOP takes no slot behind another instruction that is no
+# vector one, if both have at most so many bytes. Stores beside loads: those of a vector or less take none of the
+# bandwidth of L1, which is that of loads. Store boundary: stores into one aligned piece of so
 # many bytes that follow one another are written to L1 together, and one across its end is written in two parts. Group
 # of the micro-op cache: the front end gets at most so many uops at once, of one line of code, up to a taken branch;
 # `op_cache` says how many such groups per cycle. Each constant of 32 bits beyond so many (`op_cache_constants`), and

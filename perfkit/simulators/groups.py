@@ -11,7 +11,7 @@ _GROUPS = (
     ("load and store units", r"L1_bandwidth|bandwidth of L1|AGU|LSU|Load|Store|store_commit|p23|p237|p49|p78|p4\b"),
     ("sets of L1", r"L1_set_fill|sets of L1"),
     ("bandwidth of L2", r"L2_bandwidth|bandwidth of L2"),
-    ("window", r"^rob$|scheduler|_queue|buffer|station|line.fill"),
+    ("window", r"^rob$|scheduler|_queue|buffer|station|line.fill|vector.registers"),
     ("front end", r"front_end|fetch|retire|taken_branches|jumps back|op_cache"),
     ("divider", r"[Dd]ivider"),
     ("mispredicted branches", r"mispredict"),

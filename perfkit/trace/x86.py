@@ -130,7 +130,7 @@ def decode(code: StaticCode) -> list[Instruction]:
 def constants(code: StaticCode) -> list[int]:
     """Return how many constants of 32 bits each instruction holds, as displacements and immediate values.
 
-    One of 64 bits counts as two, shorter ones and the distances of branches as none.
+    One of 64 bits counts as two, shorter ones, the distances of branches and what NOPs hold as none.
     """
     import iced_x86 as iced
 
@@ -138,7 +138,7 @@ def constants(code: StaticCode) -> list[int]:
     for encoding in code.encoding:
         decoding = iced.Decoder(64, encoding)
         instruction = decoding.decode()
-        if instruction.flow_control != iced.FlowControl.NEXT:
+        if instruction.flow_control != iced.FlowControl.NEXT or instruction.mnemonic == iced.Mnemonic.NOP:
             found.append(0)
             continue
         at = decoding.get_constant_offsets(instruction)

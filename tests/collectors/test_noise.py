@@ -164,6 +164,14 @@ def test_the_same_noise_in_a_trace(dot):
         own = grown.addresses[np.isin(grown.addresses, trace.addresses)]
         np.testing.assert_array_equal(own, trace.addresses)
         assert grown.kind == "generated"
+        # As in a copy: the header keeps its place, what was added stands there, and the code behind it follows.
+        at = int(np.flatnonzero(trace.code.pc == np.uint64(header))[0])
+        size = int(sum(grown.code.length[at : at + len(added)]))
+        assert int(grown.code.pc[at]) == header
+        moved = np.delete(grown.code.pc, np.s_[at : at + len(added)]) - trace.code.pc
+        np.testing.assert_array_equal(moved, np.where(trace.code.pc >= np.uint64(header), size, 0))
+        ends = grown.code.pc[at : at + len(added)] + grown.code.length[at : at + len(added)].astype(np.uint64)
+        np.testing.assert_array_equal(ends, grown.code.pc[at + 1 : at + len(added) + 1])
     lines = np.unique(grown.addresses[~np.isin(grown.addresses, trace.addresses)] // 64)
     assert len(lines) > 100  # loads from L2 go round many lines
     assert pk.Gus("zen3").run(grown).cycles > 0

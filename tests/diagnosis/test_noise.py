@@ -48,6 +48,8 @@ def test_bends_by_hand(busy, each, absorbed, slack):
         ([1, 1.06, 1.11, 1.2, 1.35, 1.7], NONE),  # busy in one part of the time, idle in another
         ([1, 1.4, 2.8, 5.6, 11.2, 22.4], PLENTY),  # one instruction takes longer than an iteration
         ([1, 1.0, 1.0, 1.0, 1.5, 2.5], PLENTY),
+        ([1, 1.66, 2.32, 3.64, 6.28, 11.9], NONE),  # the first costs its 0.66; the line of the last ones is steeper
+        ([1, 1.46, 2.12, 3.44, 6.08, 11.7], SOME),  # a fifth of an iteration was free
     ],
 )
 def test_words_by_hand(values, right):

@@ -39,15 +39,15 @@ TOGETHER = "the chain and the work beside it hold the parent back together, the 
 GREW = {
     ("skylake_x", "correlation-v0"): ("instruction_latency", 0.692, 0.726, SAME_CHAIN),
     ("zen4", "correlation-v0"): ("instruction_latency", 0.230, 0.351, SAME_CHAIN),
-    ("zen4", "correlation-v0-small"): ("instruction_latency", 0.093, 0.775, TOGETHER),
+    ("zen4", "correlation-v0-small"): ("instruction_latency", 0.093, 0.786, TOGETHER),
     ("skylake_x", "correlation-v2"): ("misprediction_penalty", 0.003, 0.016, NO_SINGLE),
     ("skylake_x", "correlation-v2-small"): ("front_end", 0.012, 0.051, NO_SINGLE),
     ("zen4", "correlation-v2"): ("L2_bandwidth", 0.003, 0.322, NO_SINGLE),
     ("zen4", "correlation-v2-small"): ("misprediction_penalty", 0.009, 0.018, NO_SINGLE),
     ("zen4", "gemm-avx2"): (
-        "L1_bandwidth",
-        0.285,
-        0.285,
+        "Load",
+        0.040,
+        0.040,
         "as many bytes a cycle with either width; fewer cycles of other work",
     ),
 }

@@ -144,3 +144,36 @@ def test_what_leaves_a_queue_in_order_waits_for_what_the_one_before_waits_for():
         assert found.cycles / 60 == pytest.approx(130, rel=0.02)
         assert np.ptp(found.counts[:10]) <= 1
         assert found.shares[:10].sum() > 0.9  # one more frees the place that the next turn is dispatched with
+
+
+@pytest.mark.parametrize(
+    ("body", "registers", "cycles"),
+    [
+        ("vaddsd xmm0,xmm1,xmm2", 1, 3 + 1 / 6),  # dispatched when the one before retires, and there for three cycles
+        ("vaddsd xmm0,xmm1,xmm2", 2, (3 + 1 / 6) / 2),
+        ("vaddsd xmm0,xmm1,xmm2", 100, 1 / 2),  # its two units
+        ("vmovups ymm0,[rdi]", 1, 7 + 1 / 6),
+        ("vxorps xmm0,xmm0,xmm0", 1, 1 / 6),  # zeros, moves that are renamed, integers and stores take none
+        ("vmovaps xmm0,xmm1", 1, 1 / 6),
+        ("lea rax,[rbx+1]", 1, 1 / 4),
+        ("vmovups [rdi],ymm0", 1, 1),
+    ],
+)
+def test_results_hold_a_vector_register_until_they_retire(body, registers, cycles):
+    core = Microarchitecture.load("zen4").replaced("vector_registers", registers, "by hand")
+    once, twice = (Gus(core, warm=True).run(loop(f"{body}\n" * 12, n, lambda _k, _m: 4096)).cycles for n in (100, 200))
+    assert (twice - once) / 1200 == pytest.approx(cycles, rel=0.01)
+
+
+@pytest.mark.parametrize("size", [4, 5, 7])
+def test_loads_of_vectors_are_held_up_by_registers_as_by_a_load_buffer(size):
+    """One of as many entries: both are held from dispatch to retirement. The same time, and the same to blame."""
+    zen4 = Microarchitecture.load("zen4")
+    body = "xor eax,eax\n" + "imul rax,rbx\n" * 5 + "vmovups xmm2,[rdi]\n" * 3 + "mov rcx,rbx\n" * 8
+    for exact in (True, False):
+        few, held, free = (
+            causality(Gus(core), loop(body, 300), exact=exact)
+            for core in (zen4.replaced("vector_registers", size, ""), zen4.replaced("load_buffer", size, ""), zen4)
+        )
+        assert (few.counts == held.counts).all()
+        assert few.cycles == held.cycles > 1.1 * free.cycles

@@ -204,8 +204,8 @@ def compare(
         shares = [share_waited(waited[:, k]) for k in range(2)]
         if max(shares) > _GIVES_WAY:
             gives = [f"{_names(a, b)[k]} gives the processor up in {shares[k]:.0%} of its rounds" for k in range(2)]
-            told = " and ".join(one for one, share in zip(gives, shares, strict=True) if share > _GIVES_WAY)
-            why = f"{told}: waiting for a process, a file, a lock or a clock is no time that cycles measure"
+            gave = " and ".join(one for one, share in zip(gives, shares, strict=True) if share > _GIVES_WAY)
+            why = f"{gave}: waiting for a process, a file, a lock or a clock is no time that cycles measure"
         raise UnavailableError(f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: {why}")
     result = KernelComparison(
         names=_names(a, b),

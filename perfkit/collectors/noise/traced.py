@@ -7,13 +7,13 @@ import numpy as np
 from iced_x86 import BlockEncoder, Instruction, InstructionInfoFactory, MemorySizeInfo, Mnemonic, OpAccess, Register
 from numpy.typing import NDArray
 
-from perfkit.collectors.noise.kinds import Buffers
+from perfkit.collectors.noise.kinds import LINE, Buffers
 from perfkit.errors import DataError
 from perfkit.trace.code import StaticCode
 from perfkit.trace.trace import Trace
 
 CODE = 0x2000_0000_0000
-"""Where the noise's instructions seem to lie: no program's are there."""
+"""Near the noise's own memory: no program's is there."""
 BUFFERS = Buffers(CODE + 0x10_0000, 0x1000_0000, 0x2000_0000)
 _WRITES = {OpAccess.WRITE, OpAccess.READ_WRITE, OpAccess.COND_WRITE, OpAccess.READ_COND_WRITE}
 _FACTORY = InstructionInfoFactory()
@@ -73,7 +73,7 @@ def _code(
 ) -> StaticCode:
     count, slot = len(added), int(code.operand_start[at])
     encodings, pcs = [], []
-    pc = CODE
+    pc, moved = CODE, code.pc[at] - np.uint64(CODE)
     for i in added:
         copy = i.copy()
         if copy.is_jcc_short_or_near:
@@ -83,11 +83,16 @@ def _code(
         encodings.append(bytes(encoder.encode(pc)))
         pcs.append(pc)
         pc += len(encodings[-1])
+    # As in a measured copy, the header keeps its place, and the function's code behind it moves by what was added; what
+    # lies behind the function keeps its place in a line.
+    size, behind = pc - CODE, code.pc >= code.pc[at]
+    own = np.array([name == code.function[at] for name in code.function])
+    shift = np.where(behind, np.where(own, size, -(-size // LINE) * LINE), 0).astype(np.uint64)
     starts = slot + np.concatenate([[0], np.cumsum(operands)])[:-1]
     total = sum(operands)
     return StaticCode(
         isa=code.isa,
-        pc=np.insert(code.pc, at, np.array(pcs, dtype=np.uint64)),
+        pc=np.insert(code.pc + shift, at, np.array(pcs, dtype=np.uint64) + moved),
         encoding=(*code.encoding[:at], *encodings, *code.encoding[at:]),
         text=(*code.text[:at], *(f"{i} (noise)" for i in added), *code.text[at:]),
         function=(*code.function[:at], *[code.function[at]] * count, *code.function[at:]),

@@ -113,7 +113,7 @@ def ring(s: Any, queue: int, counts: NDArray[np.int64], held: NDArray[np.float64
 
 def tables(s: Any) -> tuple[int, NDArray[np.int64]]:
     """Return how many entries the tables of a state have together, and where each begins."""
-    ring = (s.register, s.port, s.level, s.rob, s.loads, s.stores, s.misses, s.queue, s.held.waiting, s.data)
+    ring = (s.register, s.port, s.level, s.rob, s.loads, s.stores, s.misses, s.queue, s.held.waiting, s.data, s.vectors)
     lengths = [len(t) for t in ring]
     return sum(lengths), np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 

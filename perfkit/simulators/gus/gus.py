@@ -539,8 +539,10 @@ def _assembled(
     program = gus.program(trace)
     spent, ticks = arrays["spent"], int(header["ticks"])
     shape = (len(program.slots), timing.PORTS + len(program.groups))
-    if spent.shape == (shape[0], shape[1] - 1) and "L1_set_fill" not in core.resources:
-        spent = np.insert(spent, timing.SET_FILL, 0, axis=1)  # saved before this cause was known: it had none of it
+    later = (timing.SET_FILL, timing.REGISTER_FILE)  # causes that a result saved before they were known has none of
+    for cause in later[-missing:] if 0 < (missing := shape[1] - spent.shape[1]) <= len(later) else ():
+        if timing.CAUSES[cause] not in core.resources:
+            spent = np.insert(spent, cause, 0, axis=1)
     if spent.shape != shape:
         raise DataError(f"an account of {shape} instructions and causes expected, found {spent.shape}")
     if header["ticks_per_cycle"] != timing.TICKS:

@@ -19,7 +19,7 @@ DISPATCH, FRONT, RETIRED, WRITTEN, RESULT, ADDRESS, DATA, ACCESS, MEMORY = range
 POINTS = 9
 # What has a time that lasts: tables and rings, one entry each for a register, a port, ...
 BY_REGISTER, BY_PORT, BY_LEVEL, BY_ROB, BY_LOADS, BY_STORES, BY_MISSES, BY_QUEUE, BY_ISSUE, BY_DATA = range(10)
-BY_LINE, BY_RESULT = 10, 11
+BY_VECTORS, BY_LINE, BY_RESULT = 10, 11, 12
 
 
 def begin(taint: Any, n: Any, i: Any) -> Any:

@@ -30,7 +30,8 @@ What is added to the printed algorithm, with its reason:
 - lines that come into one set of L1 come one after the other, where the core file has the figure;
 - a load across the end of a line uses its ports again and takes longer; a written line that a level gives up takes the
   next level's bandwidth, where the core file has figures of these;
-- vector operations hold a scheduler's entry until they begin, where the core file gives its size.
+- vector operations hold a scheduler's entry until they begin, and a register until they retire, where the core file
+  gives the sizes; stores take none of L1's bandwidth, where it says so.
 """
 
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ from perfkit.simulators.gus.schedulers import admit, freed_in, hold
 from perfkit.simulators.gus.timing import (
     ADDRESSES,
     AHEAD,
+    BESIDE,
     CROSSES,
     DATA,
     EARLY,
@@ -59,12 +61,14 @@ from perfkit.simulators.gus.timing import (
     LOAD_BUFFER,
     LOADS,
     MISPREDICTION,
+    NAMED,
     NEVER,
     NEW_LINE,
     OPERANDS,
     PORTS,
     QUICK,
     READ,
+    REGISTER_FILE,
     RETIRE,
     ROB,
     SCHEDULED,
@@ -113,7 +117,7 @@ class Constants(NamedTuple):
     again: Any  # how often more it uses the load's ports
     retag_port: Any
     fill_buffers: Any
-    sizes: Any  # of the reorder, load and store buffers and of the queue of vector operations
+    sizes: Any  # of the reorder, load and store buffers, the queue of vector operations and the vector registers
     penalty: Any  # of a misprediction
     byte: Any  # of L1's bandwidth
     taken: Any  # between taken branches
@@ -218,13 +222,13 @@ def _grouped(  # pragma: no cover - compiled
 @inlined
 def _entered(  # pragma: no cover - compiled
     taint: Any, spent: Any, count: Any, disp: Any, why: Any, uops: Any, flags: Any, scheduled: Any, slots: Any, loads:
-    Any, stores: Any, queued: Any, sizes: Any, costs: Any, state: Any, n: Any,
+    Any, stores: Any, queued: Any, named: Any, sizes: Any, costs: Any, state: Any, n: Any,
 ) -> Any:  # fmt: skip
     """Dispatch: an entry in every buffer that the instruction needs; return the time, constraints and cause.
 
-    ``sizes`` are those of the reorder, load and store buffers and of the queue of vector operations.
+    ``sizes`` are as in `Constants`.
     """
-    rob, lb, sb, queue = sizes
+    rob, lb, sb, queue, registers = sizes
     if uops > 0:
         v, at = _freed(state.rob, slots + uops - 1, rob, costs.rob), (slots + uops - 1 - rob) & (len(state.rob) - 1)
         disp, count, why = _waits(taint, spent, to.DISPATCH, count, disp, v, to.BY_ROB, at, n, why, ROB)
@@ -237,6 +241,10 @@ def _entered(  # pragma: no cover - compiled
     if scheduled:
         v, at = _freed(state.queue, queued, queue, costs.vector_queue), (queued - queue) & (len(state.queue) - 1)
         disp, count, why = _waits(taint, spent, to.DISPATCH, count, disp, v, to.BY_QUEUE, at, n, why, SCHEDULER)
+    if flags & NAMED:
+        v = _freed(state.vectors, named, registers, costs.vector_registers)
+        at = (named - registers) & (len(state.vectors) - 1)
+        disp, count, why = _waits(taint, spent, to.DISPATCH, count, disp, v, to.BY_VECTORS, at, n, why, REGISTER_FILE)
     return disp, count, why
 
 
@@ -389,7 +397,7 @@ def _constants(costs: Any) -> Any:  # pragma: no cover - compiled
         again=costs.again[0],
         retag_port=costs.retag_port[0],
         fill_buffers=costs.same[3],
-        sizes=(costs.same[0], costs.same[1], costs.same[2], costs.same[4]),
+        sizes=(costs.same[0], costs.same[1], costs.same[2], costs.same[4], costs.same[5]),
         penalty=load(costs.penalty, 0),
         byte=load(costs.byte, 0),
         taken=load(costs.taken, 0),
@@ -422,8 +430,8 @@ def _jumped(  # pragma: no cover - compiled
 @inlined
 def _dispatched(  # pragma: no cover - compiled
     taint: Any, spent: Any, why: Any, into: Any, i: Any, block: Any, about: Any, disp: Any, end: Any, jump: Any, counts:
-    Any, joined: Any, last: Any, slots: Any, loads: Any, stores: Any, queued: Any, n: Any, fixed: Any, program: Any,
-    costs: Any, state: Any,
+    Any, joined: Any, last: Any, slots: Any, loads: Any, stores: Any, queued: Any, named: Any, n: Any, fixed: Any,
+    program: Any, costs: Any, state: Any,
 ) -> Any:  # fmt: skip
     """Dispatch: an entry in every buffer, then the front end; return the time, its cause, and where the front end is.
 
@@ -452,8 +460,8 @@ def _dispatched(  # pragma: no cover - compiled
         front = later(front, jump)
     scheduled = flags >> SCHEDULED_SHIFT & SCHEDULED
     disp, n_disp, why = _entered(
-        taint, spent, n_disp, disp, why, uops, flags, scheduled, slots, loads, stores, queued, fixed.sizes, costs,
-        state, n,
+        taint, spent, n_disp, disp, why, uops, flags, scheduled, slots, loads, stores, queued, named, fixed.sizes,
+        costs, state, n,
     )  # fmt: skip
     if taint is not None:
         to.front(taint, n_disp, front, disp, n)
@@ -592,7 +600,7 @@ def _renamed(  # pragma: no cover - compiled
 
 @inlined
 def _accessed(  # pragma: no cover - compiled
-    taint: Any, spent: Any, granule: Any, code: Any, size: Any, read: Any, flags: Any, i: Any, address: Any, n_addr:
+    taint: Any, spent: Any, granule: Any, code: Any, size: Any, does: Any, flags: Any, i: Any, address: Any, n_addr:
     Any, before: Any, disp: Any, why: Any, ports: Any, stores: Any, found: Any, n: Any, fixed: Any, program: Any, costs:
     Any, state: Any, lines: Any,
 ) -> Any:  # fmt: skip
@@ -611,10 +619,11 @@ def _accessed(  # pragma: no cover - compiled
         n_acc = to.start(taint, to.ACCESS, to.ADDRESS, n_addr, n)
     come, which, n_acc, uses = _translated(taint, spent, walk, come, which, n_acc, uses, disp, n, costs, state.level)
     translated, asked = come, NEVER
-    cost, because = times(fixed.byte, size), LEVEL_BANDWIDTH
-    come, n_acc, which, uses = _used(
-        taint, spent, to.ACCESS, n_acc, come, which, uses, because, to.BY_LEVEL, state.level, 0, cost, disp, n
-    )
+    if not does & BESIDE or size > 64:  # strings are read and written by turns
+        cost, because = times(fixed.byte, size), LEVEL_BANDWIDTH
+        come, n_acc, which, uses = _used(
+            taint, spent, to.ACCESS, n_acc, come, which, uses, because, to.BY_LEVEL, state.level, 0, cost, disp, n
+        )
     if code & (BLOCKED - 1):  # not simply in L1
         come, which, n_acc, uses, level, misses, filled = _missed(
             taint, spent, code, level, granule, flags, i, ports, come, which, n_acc, uses, misses, disp, n, fixed,
@@ -628,7 +637,7 @@ def _accessed(  # pragma: no cover - compiled
         _brought(taint, spent, code, level, line, asked, arrives, n, lines)
     value, cause, walked, count, arrived = found.value, found.cause, found.walked, found.count, found.arrived
     split_store, page_split = found.split_store, found.page_split
-    if read:
+    if does & READ:
         place = (stores - 1 - (code >> DISTANCE_SHIFT)) & (len(state.stores) - 1)
         if code & RENAMED:
             come, which, n_acc = _renamed(taint, spent, place, why, which, disp, n, state)
@@ -796,6 +805,7 @@ def simulate(  # pragma: no cover - compiled
     )  # fmt: skip
     n, slots, loads, stores, misses, queued = counts[0], counts[1], counts[2], counts[3], counts[4], counts[5]
     pieces = counts[6], counts[7], counts[8]
+    named = counts[14]
     jump, grouped, joined = load(now, 5), (counts[9], counts[10]), counts[11] != 0
     last = counts[12], counts[13] != 0  # where the last block lies, and whether it ends with a jump
     access = 0
@@ -814,7 +824,7 @@ def simulate(  # pragma: no cover - compiled
             scheduled = flags >> SCHEDULED_SHIFT & SCHEDULED
             disp, why, jump, grouped, joined = _dispatched(
                 taint, spent, why, into, i, block, about, disp, end, jump, grouped, joined, last, slots, loads, stores,
-                queued, n, fixed, program, costs, state,
+                queued, named, n, fixed, program, costs, state,
             )  # fmt: skip
             into = 0
 
@@ -843,9 +853,9 @@ def simulate(  # pragma: no cover - compiled
                 granule = window.granule[_U(access)]
                 if granule >= 0:
                     code, size = _I(window.code[_U(access)]), _I(window.size[_U(access)])
-                    read = program.operand[_U(operand)] & READ
+                    does = program.operand[_U(operand)]
                     value, by, walked, n_mem, arrived, split_store, page_split, uses, misses, newest = _accessed(
-                        taint, spent, granule, code, size, read, flags, i, address, n_addr, before, disp, why,
+                        taint, spent, granule, code, size, does, flags, i, address, n_addr, before, disp, why,
                         (first_use, use), stores, Accessed(value, by, walked, n_mem, arrived, split_store, page_split,
                         uses, misses, newest), n, fixed, program, costs, state, lines,
                     )  # fmt: skip
@@ -879,6 +889,12 @@ def simulate(  # pragma: no cover - compiled
                 if taint is not None:
                     to.put(taint, to.BY_LOADS, place, to.RETIRED, n)
                 loads += 1
+            if flags & NAMED:
+                place = named & (len(state.vectors) - 1)
+                store(state.vectors, place, retired)
+                if taint is not None:
+                    to.put(taint, to.BY_VECTORS, place, to.RETIRED, n)
+                named += 1
             if flags & STORES:
                 line = window.granule[_U(first_access)] >> fixed.piece if access > first_access else -1
                 stored = end if flags & LOADS else ready
@@ -901,4 +917,4 @@ def simulate(  # pragma: no cover - compiled
     counts[0], counts[1], counts[2], counts[3], counts[4], counts[5] = n, slots, loads, stores, misses, queued
     counts[6], counts[7], counts[8] = pieces
     counts[9], counts[10] = grouped
-    counts[11], counts[12], counts[13] = _I(joined), last[0], _I(last[1])
+    counts[11], counts[12], counts[13], counts[14] = _I(joined), last[0], _I(last[1]), named

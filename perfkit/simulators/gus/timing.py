@@ -46,25 +46,28 @@ CAUSES = (
     "second_tlb_latency",
     "page_walk_latency",
     "L1_set_fill",
+    "vector_registers",
 )
 RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWARD = range(8)
-LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, TRANSLATION, SET_FILL, PORTS = 8, 12, 16, 17, 18, 20, 21
+LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, TRANSLATION, SET_FILL, PORTS = 8, 12, 16, 17, 18, 20, 22
+REGISTER_FILE = 21
 WALKERS = 4  # in `State.level`: the walkers of pages come after the levels
 FIRST_SET = 5  # and then the sets of L1
 WALKING = 3  # in `Costs.walk`: how long after a page walk the next one begins
 
 
 # What an instruction has, as counts, and its flags: fields of one number, (first bit, largest value).
-SLOTS, FLAGS, OPERANDS, ADDRESSES = (0, 0xFFF), (12, 0xFF), (20, 0x1FF), (29, 0x3F)
+SLOTS, FLAGS, OPERANDS, ADDRESSES = (0, 0xFFF), (12, 0x1FF), (21, 0x1FF), (30, 0x1F)
 EARLY, DATA, LATE, WRITES = (35, 0x7F), (42, 0x7F), (49, 0x7F), (56, 0x7F)
 LOADS, STORES, VECTOR, QUICK = 1, 2, 4, 8
 SCHEDULED_SHIFT = 4  # two bits: which scheduler holds it, of `perfkit.simulators.program.program`
 SCHEDULED = 0b11
 NEW_LINE = 0x40  # it ends in another line of code than the byte before it
 CROSSES = 0x80  # it begins in one line of code and ends in another
+NAMED = 0x100  # its result takes a vector register
 CODE_LINE = 64  # bytes
 AHEAD = 8  # groups of uops that may wait for dispatch: an estimate, 64 uops
-READ, WRITE = 1, 2  # flags of an operand
+READ, WRITE, BESIDE = 1, 2, 4  # flags of an operand; the last: a store that takes no bandwidth of the loads
 
 
 class Static(NamedTuple):
@@ -124,7 +127,9 @@ class Costs(NamedTuple):
     early: NDArray[np.int64]  # (2, K) what is added to a result for additions: nothing, less than nothing
     vector_scheduler: NDArray[np.int64]  # (2, K) entries: operations, stores
     vector_queue: NDArray[np.int64]  # (K,)
-    same: NDArray[np.int64]  # (5,) entries of ROB, load, store, fill buffers and queue where all agree, else 0
+    vector_registers: NDArray[np.int64]  # (K,) for results that have not retired
+    # (6,) entries of ROB, load, store, fill buffers, queue and vector registers where all agree, else 0
+    same: NDArray[np.int64]
 
 
 class Schedulers(NamedTuple):
@@ -149,7 +154,7 @@ class State(NamedTuple):
     now: NDArray[np.int64]
     # instructions; used of each ring: rob, loads, stores, misses, queue; two lines written, whether as a pair; of the
     # group: place, constants; whether a taken branch may go with the last one; where the last block lies and
-    # whether it ends with a jump
+    # whether it ends with a jump; vector registers used
     counts: NDArray[np.int64]
     register: NDArray[np.int64]  # for every operation, then for additions
     port: NDArray[np.int64]
@@ -162,6 +167,7 @@ class State(NamedTuple):
     data: NDArray[np.int64]  # when the data of the last stores are there, in the places of `stores`
     value: NDArray[np.int64]  # when the register that they store has its value
     held: Schedulers
+    vectors: NDArray[np.int64]  # a ring as those of the buffers
 
 
 class LineArrivals(NamedTuple):
@@ -194,9 +200,11 @@ def static(program: Program) -> Static:
     flags = loads * LOADS + stores * STORES + program.vector * VECTOR + (program.early > 0) * QUICK
     if "vector_scheduler" in program.core.resources:
         flags = flags + (program.scheduler.astype(np.int64) << SCHEDULED_SHIFT)
+    if "vector_registers" in program.core.resources:
+        flags = flags + program.named * NAMED
     if not program.core.feature("op_cache_across_lines", False):
         flags = flags + _new_line(code) * NEW_LINE + _crosses(code) * CROSSES
-    early = program.load_uses
+    early, beside = program.load_uses, bool(program.core.feature("stores_beside_loads", False))
     fields = {
         SLOTS: program.slots,
         FLAGS: flags,
@@ -229,7 +237,7 @@ def static(program: Program) -> Static:
         (program.slots + program.constants).astype(np.int32),
         program.use.astype(np.uint16),
         register[np.argsort(owner, kind="stable")].astype(np.uint16),
-        (code.read * READ + code.write * WRITE).astype(np.uint8),
+        (code.read * READ + code.write * WRITE + (~code.read & beside) * BESIDE).astype(np.uint8),
     )
 
 
@@ -322,7 +330,7 @@ def costs(program: Program, cores: tuple[Microarchitecture, ...]) -> Costs:
     each = [_costs_of(program, core) for core in cores]
     columns = list(zip(*each, strict=True))
     buffers = [*columns[Costs._fields.index("rob") : Costs._fields.index("fill_buffers") + 1]]
-    buffers.append(columns[Costs._fields.index("vector_queue")])
+    buffers += [columns[Costs._fields.index(name)] for name in ("vector_queue", "vector_registers")]
     same = np.array([entries[0] if len(set(entries)) == 1 else 0 for entries in buffers], dtype=np.int64)
     if len(each) == 1:
         return Costs(*(np.atleast_1d(column[0]) for column in columns), same)  # type: ignore[call-arg]
@@ -382,6 +390,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([0.0, -program.early.max(initial=0.0) * factor]),
         np.array([entries("vector_scheduler"), entries("vector_store_scheduler")]),
         np.int64(entries("vector_queue") if "vector_queue" in core.resources else 1),
+        np.int64(entries("vector_registers") if "vector_registers" in core.resources else 1),
     )
 
 
@@ -425,7 +434,7 @@ def state(program: Program, cost: Costs) -> State:
     )
     return State(
         zeros(10, lanes),
-        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0], dtype=np.int64),
+        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0], dtype=np.int64),
         zeros(2 * REGISTERS, lanes),
         zeros(len(program.groups), lanes),
         zeros(FIRST_SET + _sets(program), lanes),
@@ -437,6 +446,7 @@ def state(program: Program, cost: Costs) -> State:
         ring(np.maximum(cost.store_buffer, RECENT)),
         ring(np.maximum(cost.store_buffer, RECENT)),
         schedulers,
+        ring(cost.vector_registers),
     )
 
 

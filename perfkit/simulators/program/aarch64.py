@@ -63,6 +63,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         write_start=write_start,
         write_register=written,
         vector=np.array([any(VECTORS <= r < FLAGS for r in own) for own in results], dtype=np.bool_),
+        named=np.array([any(VECTORS <= r < FLAGS for r in own) for own in results], dtype=np.bool_),
         early=np.zeros(len(decoded)),
         scheduler=np.zeros(len(decoded), dtype=np.int8),
         ending=np.array([CONDITIONAL if i.conditional else 0 for i in decoded], dtype=np.int8),

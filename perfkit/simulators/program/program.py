@@ -46,6 +46,9 @@ class Program:
         Registers read for addresses, read as data, and written.
     vector : (n,) bool
         Whether a loaded value goes to a vector register (L1 and store-forward latencies differ).
+    named : (n,) bool
+        Whether a result takes a register of the vector file until it retires: a zero, a mask, or what a move renames
+        takes none.
     early : (n,) float
         Cycles by which floating-point additions forward to each other earlier than to other operations (else 0).
     scheduler : (n,) int8
@@ -81,6 +84,7 @@ class Program:
     write_start: NDArray[np.int32]
     write_register: NDArray[np.int32]
     vector: NDArray[np.bool_]
+    named: NDArray[np.bool_]
     early: NDArray[np.float64]
     scheduler: NDArray[np.int8]
     ending: NDArray[np.int8]

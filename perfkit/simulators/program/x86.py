@@ -62,12 +62,12 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     at_fused = _at_and_around(core, core.feature("fused_branch_ports", ""))
     slots = np.zeros(n, dtype=np.int32)
     latency = np.zeros(n)
-    nops, waits = _fused_nops(code, decoded, core), _stack_waits(code, decoded, core)
     uses: list[list[tuple[int, float]]] = []
     load_uses = np.zeros(n, dtype=np.int32)
     operands = [_operands(i) for i in decoded]
     operands = [_stepped(o) if k else o for o, k in zip(operands, strings, strict=True)]
     added = _added_at_rename(decoded, core)
+    nops, waits = _fused_nops(code, decoded, operands, core), _stack_waits(code, decoded, core)
     for k, (instruction, form) in enumerate(zip(decoded, found, strict=True)):
         eliminated = k in added or _eliminated(instruction, core)
         whole = max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
@@ -101,6 +101,9 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         **_flat("data", [o.data for o in operands]),
         **_flat("write", [o.written for o in operands]),
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
+        named=np.array(
+            [len(u) > 0 and any(16 <= r < 48 for r in o.written) for o, u in zip(operands, uses, strict=True)]
+        ),
         early=np.where(_closed(code, decoded, core), 0.0, np.array([_early(i, core) for i in decoded])),
         scheduler=np.array(
             [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
@@ -305,13 +308,19 @@ def fused_copies(code: StaticCode, decoded: Sequence[Any], core: Microarchitectu
     return found
 
 
-def _fused_nops(code: StaticCode, decoded: Sequence[Any], core: Microarchitecture) -> set[int]:
-    """Return the NOPs that fuse with the instruction before them, by index."""
+def _fused_nops(
+    code: StaticCode, decoded: Sequence[Any], operands: "Sequence[_Operands]", core: Microarchitecture
+) -> set[int]:
+    """Return the NOPs that fuse with the instruction before them, by index: not with vector work, nor in many bytes."""
     found: set[int] = set()
-    if not core.feature("nop_fusion", False):
-        return found
+    most = core.feature("nop_fusion", 0)
+    most = 15 if most is True else int(most)  # true in files of before
     for k in range(1, len(decoded)):
-        if _mnemonic(decoded[k]) in _NOTHING and code.block[k] == code.block[k - 1] and k - 1 not in found:
+        first, then = decoded[k - 1 : k + 1]
+        if _mnemonic(then) not in _NOTHING or code.block[k] != code.block[k - 1] or k - 1 in found:
+            continue
+        vectors = any(16 <= r < 56 for r in (*operands[k - 1].data, *operands[k - 1].written))
+        if first.len + then.len <= most and not vectors:
             found.add(k)
     return found
 
