@@ -131,6 +131,8 @@ class Experiment:
     varies : float
         By how much longer than the tenth of all quiet windows these took on average, relative, without the longest few,
         which interrupts may have met.
+    average, average_cycles : float
+        That average, of an execution, in TSC ticks and in cycles. 0: unknown.
     rare : tuple of float
         Whether windows were timed in a row with chains (1) or apart (0); of the windows: their number, what the long
         ones take more than the middle one, relative, as a sum, and the sum of its squares, both without the longest
@@ -160,6 +162,7 @@ class Experiment:
     later: float = 0.0
     pairs: tuple[float, float] | None = None
     average: float = 0.0
+    average_cycles: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -326,7 +329,7 @@ class MeasuringProcess:
         apart: float | None = math.nan
         grain: Grain | None = None
         bias: Bias | None = None
-        lost = varies = average = 0.0
+        lost = varies = average = average_cycles = 0.0
         rare: tuple[float, ...] = ()
         gave = (0, 0)
         later = 0.0
@@ -351,8 +354,8 @@ class MeasuringProcess:
                     bias = Bias(*map(float, words[1:]))
                 elif words[0] == "lost" and steps and len(words) == 2:
                     lost = float(words[1])
-                elif words[0] == "varies" and steps and len(words) == 3:
-                    varies, average = float(words[1]), float(words[2])
+                elif words[0] == "varies" and steps and len(words) == 4:
+                    varies, average, average_cycles = map(float, words[1:])
                 elif words[0] == "gave" and steps and len(words) == 3:
                     gave = (int(words[1]), int(words[2]))
                 elif words[0] == "rare" and steps and len(words) == 14:
@@ -381,6 +384,7 @@ class MeasuringProcess:
                         later,
                         pairs,
                         average,
+                        average_cycles,
                     )
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
