@@ -7,7 +7,6 @@ counts the turns.
 """
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 from perfkit.errors import SettingError
@@ -27,12 +26,6 @@ def chosen(assembly: Assembly, configuration: Configuration) -> list[str]:
     order = configuration.values.get("ORDER")
     indices = range(len(assembly.instructions)) if order is None else [int(i) for i in str(order).split(",")]
     return [_filled(assembly.instructions[i], configuration) for i in indices]
-
-
-def expected(assembly: Assembly, configuration: Configuration) -> dict[str, int]:
-    """Return how often each mnemonic must be found in the assembled loop; a label is none."""
-    counts = Counter(_mnemonic(line) for line in chosen(assembly, configuration))
-    return {mnemonic: n * assembly.unroll for mnemonic, n in counts.items() if mnemonic and not mnemonic.endswith(":")}
 
 
 def loop_source(assembly: Assembly, configuration: Configuration, symbol: str) -> str:
@@ -84,10 +77,3 @@ def _filled(line: str, configuration: Configuration) -> str:
 
 def _mentions(text: str, names: str) -> bool:
     return re.search(rf"(?<![A-Za-z0-9_])(?:{names})(?![A-Za-z0-9_])", text, re.IGNORECASE) is not None
-
-
-def _mnemonic(line: str) -> str:
-    words = line.lower().split()
-    while words and words[0] in {"lock", "rep", "repe", "repne", "repz", "repnz"}:
-        words = words[1:]
-    return words[0] if words else ""

@@ -38,11 +38,13 @@ _HINTS = {
     "SIGXFSZ": "it wrote a file larger than the study's `limits` allow",
     "SIGSEGV": "an access outside of its memory",
     "SIGILL": "an instruction that this processor does not have, or a trap where the compiler saw undefined behaviour",
+    "SIGTRAP": "a breakpoint: int3, or a trap of the compiler's",
     "SIGFPE": "a division by zero, or a quotient too large for its register: set the operands first",
 }
-_MOVES_ON = (
+_OF_LISTS = (
     "a list of instructions runs many times in a row, so that a push, a pop or an address that moves on runs out of "
-    "it: undo it in the same list"
+    "it: undo it in the same list; or an instruction that the operating system alone may run (hlt, in, out, rdmsr), or "
+    "an operand that is not aligned as its instruction wants it"
 )
 
 
@@ -421,7 +423,7 @@ class MeasuringProcess:
                 name = signal.Signals(-status).name
             hints = [_HINTS[name]] if name in _HINTS else []
             if name == "SIGSEGV" and self._lists:
-                hints.append(_MOVES_ON)
+                hints.append(_OF_LISTS)
             if name in _STARVED and self._limits.memory:
                 hints.append(f"or memory that the study's `limits` did not give it: {self._limits.memory:,} bytes")
             return f"the kernel crashed: {name}" + (f" ({'; '.join(hints)})" if hints else "")
