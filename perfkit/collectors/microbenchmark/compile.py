@@ -54,8 +54,8 @@ _ASSEMBLERS |= dict.fromkeys(("-fintegrated-as", "-integrated-as"), False)
 _RULES_TO = ("-MF", "-MT", "-MQ", "-MJ")  # a word follows
 _RUST = (
     "{}: `compilers` are those that take gcc's options (gcc, g++, clang, gfortran), and rustc takes others. Have it "
-    'make a static library (rustc --crate-type staticlib -O; its functions are `#[no_mangle] pub extern "C"`), name that '
-    "in `libraries`, and call its functions in a kernel in C"
+    'make a static library (rustc --crate-type staticlib -O; its functions are `#[no_mangle] pub extern "C"`), name '
+    "that in `libraries`, and call its functions in a kernel in C"
 )
 _SHARED = ("-fPIC", "-fvisibility=hidden", "-w")
 
