@@ -8,7 +8,7 @@ import typer
 from perfkit.cli import options
 from perfkit.cli.output import notes_to_stderr, print_json, rows
 
-# Divisions, roots, gathers, scatters and masked accesses: zeros and empty masks are fast on many cores.
+# Divisions, roots, gathers, scatters and masked accesses: ones, zeros and empty masks are fast on many cores.
 _BY_VALUE = re.compile(r"v?p?(i?div|sqrt|rsqrt|gather|scatter|maskmov)", re.IGNORECASE)
 
 
@@ -37,7 +37,8 @@ def asm(
     Example: perfkit asm "vfmadd213ps %xmm2, %xmm1, %xmm0"
 
     On entry rdi, rsi, rbx, rbp and r8 to r15 point to memory whose first word points to itself, rax = rcx = 1, rdx =
-    0, and the vector registers are zero. One of r15, r14, r13, r12, rbx, rbp that the instructions leave alone counts
+    0, and the vector registers are full of ones (1.0 of the instructions' type; beside gathers and scatters they are
+    zero). One of r15, r14, r13, r12, rbx, rbp that the instructions leave alone counts
     the turns.
     """
     from perfkit.collectors.microbenchmark import Microbenchmark
@@ -78,7 +79,7 @@ def asm(
     if by_value := [line for line in lines if not init and _BY_VALUE.match(line)]:
         typer.echo(
             "note: how long this takes may depend on its operands; rax and rcx are 1, rdx is 0, and the vector "
-            f"registers are zero (--init sets others): {'; '.join(by_value)}",
+            f"registers are 1.0, or zero beside gathers and scatters (--init sets others): {'; '.join(by_value)}",
             err=True,
         )
     typer.echo("list         instructions  cycles per list  instructions per cycle  TSC ticks  spread")

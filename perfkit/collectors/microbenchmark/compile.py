@@ -52,6 +52,11 @@ _ASSEMBLERS = dict.fromkeys(("-fno-integrated-as", "-no-integrated-as"), True)
 _ASSEMBLERS |= dict.fromkeys(("-fintegrated-as", "-integrated-as"), False)
 """Clang's flags that choose an assembler: whether it is GNU's."""
 _RULES_TO = ("-MF", "-MT", "-MQ", "-MJ")  # a word follows
+_RUST = (
+    "{}: `compilers` are those that take gcc's options (gcc, g++, clang, gfortran), and rustc takes others. Have it "
+    'make a static library (rustc --crate-type staticlib -O; its functions are `#[no_mangle] pub extern "C"`), name '
+    "that in `libraries`, and call its functions in a kernel in C"
+)
 _SHARED = ("-fPIC", "-fvisibility=hidden", "-w")
 
 
@@ -127,6 +132,8 @@ def compile_batch(batch: Batch, folder: Path) -> list[Built]:
         toolchain.find_tool(batch.compiler)
     except UnavailableError as error:
         return [Built(one.key, message=str(error)) for one in batch.variants]
+    if toolchain.version(batch.compiler).startswith("rustc "):
+        return [Built(one.key, message=_RUST.format(batch.compiler)) for one in batch.variants]
     place = folder / batch.place
     _prepare(batch, place)
     messages = {}

@@ -186,6 +186,7 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "lost": got.lost,
         "varies": got.varies,
         "average": got.average,
+        "average_cycles": got.average_cycles,
         "rare": list(got.rare),
         "gave": list(got.gave),
         "later": got.later,
@@ -278,21 +279,24 @@ def _row(
         max(end + moved, 0.0)
         for end, moved in zip(ends, _moved(study, figures, below + lost * figures["cycles"], above), strict=True)
     ]
-    more = median(_longer_on_average(timing[at], figures["tsc"]) for at in said.among)
+    own = figures if study.policy.metric == "cycles" else figures | {"cycles": math.nan}
+    more = median(_longer_on_average(timing[at], own["tsc"], own["cycles"]) for at in said.among)
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
     kept = [timing[at].get("rare") for at in said.among]  # an earlier version kept a number, or nothing
     seen = [one for one in kept if isinstance(one, Sequence) and len(one) == _OF_RARE]
     in_turns = all(one[0] for one in seen)  # with chains, which tell what interrupts take
     rare = _added_by_rare(seen, max(study.policy.tolerance * (1 if in_turns else _MUCH), readings))
     much = max(_MUCH * study.policy.tolerance, readings)
-    varies = _VARIES.format(abs(more), "longer" if more > 0 else "less") if abs(more) > much else ""
+    varies = on_average = _VARIES.format(abs(more), "longer" if more > 0 else "less") if abs(more) > much else ""
     if rare and (rare > more or not varies):
         varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
-    changes = _changes([timing[at] for at in said.among if calm[at]], much, max(more, rare))
+    changes = _changes([timing[at] for at in said.among if calm[at]], figures["cycles"], much, max(more, rare))
     varies = varies or _less_apart(_mean(apart), figures["cycles"], much)
     states = _states(said, verdicts, much)
     few = _few_seen(executions) if 0 < executions < _MANY and not varies else ""
+    if changes and varies == on_average:
+        varies = ""  # the same again, by other windows: a second percentage of it
     what, runs_of = ("program", "runs") if study.is_program else ("region", "executions")
     gave, of = (sum(each.get("gave", (0, 0))[k] for each in timing) for k in (0, 1))
     waits = _GAVE_WAY.format(what, gave, of, runs_of) if gave >= _GAVE_OFTEN * len(timing) else ""
@@ -416,21 +420,25 @@ _VAGUE = (
 _COUNTS_ARE_WHOLE = "events are counted in whole executions: PK_BEGIN and PK_END limit what is timed alone"
 
 
-def _changes(experiments: Sequence[Mapping[str, Any]], tolerance: float, known: float) -> str:
+def _changes(experiments: Sequence[Mapping[str, Any]], figure: float, tolerance: float, known: float) -> str:
     """Say that executions that came after what was settled take another time, or nothing.
 
     All passes must say that they are longer, as what disturbs them is, and by more than it is `known` that some are;
-    half of the passes that they are shorter.
+    half of the passes that they are shorter: each beside its own figure. Told is how far they are from the row's.
     """
     came = [(one["later"], _figure(one, "cycles")) for one in experiments if one.get("later")]
     ratios = [(later / figure - 1, later) for later, figure in came if figure > 0]
     if not ratios:
         return ""
     less, cycles = sorted(ratios)[(len(ratios) - 1) // 2]
-    if less < -tolerance:
-        return _CHANGES.format(-less, cycles)
-    more, cycles = min(ratios)
-    return _SLOWS.format(more, cycles) if more > tolerance + known else ""
+    if less >= -tolerance:
+        more, cycles = min(ratios)
+        if more <= tolerance + known:
+            return ""
+    told = cycles / figure - 1 if figure > 0 else 0.0
+    if abs(told) <= tolerance:
+        return ""
+    return _CHANGES.format(-told, cycles) if told < 0 else _SLOWS.format(told, cycles)
 
 
 def _states(said: Agreement, verdicts: Sequence[Verdict], least: float) -> str:
@@ -447,14 +455,17 @@ def _less_apart(apart: float, cycles: float, least: float) -> str:
     return _APART_LESS.format(less) if less > least and cycles - apart > _BY_FENCES else ""
 
 
-def _longer_on_average(experiment: Mapping[str, Any], ticks: float) -> float:
-    """Return by how much longer than a row's figure of so many ticks an experiment's windows took on average, relative.
+def _longer_on_average(experiment: Mapping[str, Any], ticks: float, cycles: float = math.nan) -> float:
+    """Return by how much longer than a row's figure an experiment's windows took on average, relative.
 
-    Where a tenth of the executions is of another kind, what is quoted is one kind in some runs and the other in others:
-    it is the row's figure that the average is told beside.
+    By its cycles where both are known: of executions of several kinds, the windows about a percentile are of several,
+    too, and the cycles of these are no other number of the ticks at the percentile. Where a tenth of the executions is
+    of another kind, what is quoted is one kind in some runs and the other in others: it is the row's figure that the
+    average is told beside.
     """
-    share, average = float(experiment.get("varies", 0.0)), float(experiment.get("average", 0.0))
-    return average / ticks - 1 if share and average > 0 and ticks > 0 else share
+    share, kept = float(experiment.get("varies", 0.0)), experiment.get("average_cycles")
+    average, figure = (float(kept), cycles) if kept and cycles > 0 else (float(experiment.get("average", 0.0)), ticks)
+    return average / figure - 1 if share and average > 0 and figure > 0 else share
 
 
 def _few_seen(executions: int) -> str:

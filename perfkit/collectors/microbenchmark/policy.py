@@ -72,7 +72,8 @@ class Agreement:
     mean, spread : float
         Of the chosen ones; the spread is the largest relative deviation from their mean (of one experiment, its own).
     low, high : float
-        The interval of the experiments' means over all passes beside no busy neighbour (over all, if there are none).
+        The interval of the experiments' means over all settled passes beside no busy neighbour. Where these are fewer
+        than two and the row never settled: over all beside no busy neighbour, or over all.
     among : tuple of int
         The experiments of that interval.
     settled : bool
@@ -124,6 +125,11 @@ def agreement(verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: floa
         spread = max([off, *(verdicts[at].spread for at in fastest)]) if passes == 1 else off
         if off <= tolerance:
             return Agreement(fastest, mean, spread, low, high, among, settled=True)
+    for more in ([at for at in range(len(verdicts)) if calm[at]], range(len(verdicts))):
+        if len(among) < 2:
+            among = tuple(at for at in more if math.isfinite(verdicts[at].mean))
+            seen = [verdicts[at].mean for at in among]
+            low, high = (min(seen), max(seen)) if seen else (math.nan, math.nan)
     at = best(
         [one if calm[at] or not any(calm) else Verdict(one.mean, math.inf, False) for at, one in enumerate(verdicts)]
     )

@@ -38,11 +38,13 @@ _HINTS = {
     "SIGXFSZ": "it wrote a file larger than the study's `limits` allow",
     "SIGSEGV": "an access outside of its memory",
     "SIGILL": "an instruction that this processor does not have, or a trap where the compiler saw undefined behaviour",
+    "SIGTRAP": "a breakpoint: int3, or a trap of the compiler's",
     "SIGFPE": "a division by zero, or a quotient too large for its register: set the operands first",
 }
-_MOVES_ON = (
+_OF_LISTS = (
     "a list of instructions runs many times in a row, so that a push, a pop or an address that moves on runs out of "
-    "it: undo it in the same list"
+    "it: undo it in the same list; or an instruction that the operating system alone may run (hlt, in, out, rdmsr), or "
+    "an operand that is not aligned as its instruction wants it"
 )
 
 
@@ -131,6 +133,8 @@ class Experiment:
     varies : float
         By how much longer than the tenth of all quiet windows these took on average, relative, without the longest few,
         which interrupts may have met.
+    average, average_cycles : float
+        That average, of an execution, in TSC ticks and in cycles. 0: unknown.
     rare : tuple of float
         Whether windows were timed in a row with chains (1) or apart (0); of the windows: their number, what the long
         ones take more than the middle one, relative, as a sum, and the sum of its squares, both without the longest
@@ -160,6 +164,7 @@ class Experiment:
     later: float = 0.0
     pairs: tuple[float, float] | None = None
     average: float = 0.0
+    average_cycles: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -326,7 +331,7 @@ class MeasuringProcess:
         apart: float | None = math.nan
         grain: Grain | None = None
         bias: Bias | None = None
-        lost = varies = average = 0.0
+        lost = varies = average = average_cycles = 0.0
         rare: tuple[float, ...] = ()
         gave = (0, 0)
         later = 0.0
@@ -351,8 +356,8 @@ class MeasuringProcess:
                     bias = Bias(*map(float, words[1:]))
                 elif words[0] == "lost" and steps and len(words) == 2:
                     lost = float(words[1])
-                elif words[0] == "varies" and steps and len(words) == 3:
-                    varies, average = float(words[1]), float(words[2])
+                elif words[0] == "varies" and steps and len(words) == 4:
+                    varies, average, average_cycles = map(float, words[1:])
                 elif words[0] == "gave" and steps and len(words) == 3:
                     gave = (int(words[1]), int(words[2]))
                 elif words[0] == "rare" and steps and len(words) == 14:
@@ -381,6 +386,7 @@ class MeasuringProcess:
                         later,
                         pairs,
                         average,
+                        average_cycles,
                     )
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
@@ -417,7 +423,7 @@ class MeasuringProcess:
                 name = signal.Signals(-status).name
             hints = [_HINTS[name]] if name in _HINTS else []
             if name == "SIGSEGV" and self._lists:
-                hints.append(_MOVES_ON)
+                hints.append(_OF_LISTS)
             if name in _STARVED and self._limits.memory:
                 hints.append(f"or memory that the study's `limits` did not give it: {self._limits.memory:,} bytes")
             return f"the kernel crashed: {name}" + (f" ({'; '.join(hints)})" if hints else "")

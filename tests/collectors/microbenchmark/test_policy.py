@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.collectors.microbenchmark import passes
-from perfkit.collectors.microbenchmark.passes import _added_by_rare, _less_apart, _longer_on_average, _states
+from perfkit.collectors.microbenchmark.passes import _added_by_rare, _changes, _less_apart, _longer_on_average, _states
 from perfkit.collectors.microbenchmark.policy import Verdict, agreement, best, judge_repetitions, unsettled_by
 from perfkit.study.runs import StudyRuns
 
@@ -140,6 +140,48 @@ def test_how_much_longer_windows_take_is_told_beside_the_rows_figure():
     assert _longer_on_average(passes_own, 575_060.0) == pytest.approx(0.539, abs=0.001)
     assert _longer_on_average({"varies": 0.0, "average": 900.0}, 800.0) == 0.0  # within the counter's steps
     assert _longer_on_average({"varies": 0.2}, 800.0) == 0.2  # of before averages were kept
+
+
+def test_the_percentage_is_that_of_the_rows_cycles():
+    """A stranger's row of 3,605 cycles was "80 % longer on average" for windows of 5,407: 80 % of another 3,001."""
+    windows = {"varies": 0.8, "average": 3_804.0, "average_cycles": 5_407.5}
+    assert _longer_on_average(windows, 2_113.8, 3_605.0) == pytest.approx(0.5)
+    assert _longer_on_average(windows, 2_113.8) == pytest.approx(0.8, abs=0.001)  # of a row of ticks
+
+
+@pytest.mark.parametrize(
+    ("figure", "later", "told"),
+    [
+        (3_000.0, 5_400.0, "later executions take 80.0% longer than the figure, 5,400.0 cycles"),
+        (3_600.0, 5_400.0, "later executions take 50.0% longer than the figure, 5,400.0 cycles"),
+        (6_000.0, 5_400.0, "later executions take 10.0% less than the figure, 5,400.0 cycles"),
+        (5_400.0, 5_400.0, ""),
+        (3_000.0, 3_030.0, ""),
+    ],
+)
+def test_later_executions_are_told_beside_the_rows_figure(figure, later, told):
+    """A pass of 3,000 cycles may be one of a row of 3,600."""
+    experiment = {"later": later, "runs": [[2_100.0, 800.0, 3_000.0, None, 20, 20, 20, 1.0]] * 5}
+    found = _changes([experiment], figure, 0.03, 0.0)
+    assert found.startswith(told)
+    assert bool(found) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("calm", "interval"),
+    [
+        ([True, True, True, True], (100, 260)),
+        ([True, True, False, False], (100, 130)),
+        ([True] + [False] * 3, (70, 260)),
+    ],
+)
+def test_a_row_that_never_settles_has_an_interval(calm, interval):
+    """One of its passes settled: the interval was empty, beside a figure."""
+    runs = [Verdict(100, 0.001, True), Verdict(130, 0.3, False), Verdict(260, 0.4, False), Verdict(70, 0.4, False)]
+    if all(calm):
+        runs[3] = Verdict(150, 0.4, False)
+    said = agreement(runs, calm, 0.02, 3)
+    assert (said.settled, said.chosen, said.low, said.high) == (False, (0,), *interval)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,17 @@ def test_a_header_beside_the_kernel_comes_before_those_of_other_folders(tmp_path
         assert told in built.message
 
 
+def test_a_compiler_of_other_options_is_refused_with_what_to_do(tmp_path):
+    """A study by rustc ended in its "Unrecognized option: 'f'"."""
+    compiler = tmp_path / "rustc"
+    compiler.write_text("#!/bin/sh\necho rustc 1.80.0\n", encoding="utf-8")
+    compiler.chmod(0o755)
+    row = Microbenchmark().collect(Study("PK_REGION { PK_KEEP(step); }", compilers=[str(compiler)])).table.iloc[0]
+    assert row["status"] == "failed"
+    assert "take gcc's options" in row["message"]
+    assert "name that in `libraries`" in row["message"]
+
+
 def test_a_compiler_beside_the_study_file(tmp_path):
     """Its path begins at the file's folder; another script of that name is another compiler, whatever it wraps."""
     wrapper = tmp_path / "own cc"

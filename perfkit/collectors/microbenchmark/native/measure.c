@@ -9,8 +9,8 @@
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
               figure it may be 0; NaN: no quiet moment was found to calibrate them),
-              "varies share ticks" (by how much longer than the tenth of all quiet windows these took on average, without the
-              longest few, and that average),
+              "varies share ticks cycles" (by how much longer than the tenth of all quiet windows these took on average, without the
+              longest few, and that average of an execution; cycles by the rate of the clock in all steady windows, 0: unknown),
               "rare row n added squares longest... n added squares longest..." (of windows, in a row with chains or not, and of chains: rare.h),
               "later cycles" (of an execution in windows in a row that come after all runs: the mean without the longest in thirty),
               "gave times executions" (how often this thread gave the processor up by itself, where it did),
@@ -400,6 +400,7 @@ static int all_n;
    count for that: long ones seldom run alone. */
 static double own_ticks[LARGEST];
 static int own_n;
+static double rated_ticks, rated_cycles; /* of all steady windows: what tells the rate of the clock */
 static void take_ticks(const windows_of *run) {
     for (int i = 0; i < run->n && all_n < LARGEST; i++) all_ticks[all_n++] = run->tsc[i];
 }
@@ -414,7 +415,8 @@ static double longer_on_average(double *ticks, int n, double grain, double *mean
 static void answer_varies(double grain, double pairs, int long_ones) {
     double quiet_mean = 0, mean = 0, quiet_ones = longer_on_average(all_ticks, all_n, grain, &quiet_mean);
     double all = long_ones ? longer_on_average(own_ticks, own_n, pairs > 0 ? grain / pairs : grain, &mean) : 0;
-    fprintf(answers, "varies %.6g %.6g\n", all > quiet_ones ? all : quiet_ones, all > quiet_ones ? mean : quiet_mean);
+    double ticks = all <= quiet_ones ? quiet_mean : pairs > 0 ? mean * pairs : mean;
+    fprintf(answers, "varies %.6g %.6g %.6g\n", all > quiet_ones ? all : quiet_ones, ticks, rated_ticks > 0 ? ticks * rated_cycles / rated_ticks : 0);
 }
 /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. Returns the cycles. */
 static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried, const window *last) {
@@ -482,6 +484,7 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
         take(&any, &one);
         if (one.steady) {
             take(&steady, &one);
+            rated_ticks += one.tsc, rated_cycles += one.cycles;
             if (is_quiet(one.level) && one.alone) take(&quiet, &one);
         }
         /* Beside an unsteady clock as well: the longer a window, the more often it is. */
@@ -635,6 +638,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     double known = sentinel();
     lost_ns = watched_ns = 0;
     all_n = own_n = 0;
+    rated_ticks = rated_cycles = 0;
     program_gave = 0;
     of_experiment = 0; /* counted, as waits are, from here on: the first executions may wait for what they alone need */
     long gave = gave_way();
