@@ -137,6 +137,11 @@ def _judge(found: Any, at_most: float) -> None:
             "--at-most cannot be judged: a recording was cut, and what it lacks may take any time; raise --limit, or "
             "take a smaller problem"
         )
+    if found.lacks_callees:
+        raise DataError(
+            "--at-most cannot be judged: a recording lacks functions that were called, which may take any time; record "
+            "both with callees (perfkit trace --callees)"
+        )
     slower = found.cycles[1] / found.cycles[0] - 1
     if slower > at_most / 100:
         typer.echo(f"perfkit: B takes {slower:+.2%} cycles (simulated), and {at_most:+g} % is allowed", err=True)

@@ -101,7 +101,7 @@ def test_a_core_that_is_asked_for_is_that_of_saved_results_too(perfkit, tmp_path
 def test_a_limit_on_the_cycles_is_an_exit_status(perfkit, sources):
     slow, fast = sources
     perfkit("diff", slow, fast, *CALL, "--at-most", "0")
-    told = perfkit("diff", fast, slow, *CALL, "--at-most", "2", status=1)
+    told = perfkit("diff", fast, slow, *CALL, "--at-most", "2", status=2)
     assert "2 % is allowed" in told
 
 
@@ -353,3 +353,34 @@ def test_a_file_that_is_missing_is_said_before_anything_runs(perfkit, programs):
     told = perfkit("diff", "./old", "nonexist", "-f", "sum", "--", "50", status=2)
     assert "there is no file 'nonexist'" in told
     assert "recording" not in told
+
+
+POWERS = """
+#include <math.h>
+#include <stdio.h>
+__attribute__((noipa)) double step(double x) {
+  double s = 0;
+  for (int i = 1; i < 50; i++) s += %s;
+  return s;
+}
+int main(void) { double s = 0; for (int k = 0; k < 100; k++) s += step(k + 1.5); printf("%%g\\n", s); }
+"""
+
+
+def test_a_recording_that_lacks_what_it_called_is_told_everywhere_and_not_judged(tmp_path, perfkit):
+    """`pow` has most of the time of the one, and its trace without callees has none of that."""
+    for name, term in {"slow": "pow(x, i + 0.5)", "quick": "x / (i * x + 1)"}.items():
+        (tmp_path / f"{name}.c").write_text(POWERS % term)
+        subprocess.run(["gcc", "-g", "-O1", f"{name}.c", "-o", name, "-lm"], cwd=tmp_path, check=True)
+        perfkit("trace", f"./{name}", "-f", "step", "-o", f"{name}.trace")
+        perfkit("trace", f"./{name}", "-f", "step", "--callees", "-o", f"{name}-whole.trace")
+    told = perfkit("diff", "quick.trace", "slow.trace", "--core", "zen4", "-o", "d.md", "--html", "d.html")
+    for text in (told, (tmp_path / "d.md").read_text(), (tmp_path / "d.html").read_text()):
+        assert "lacks functions that it called (pow: 49)" in text
+    refused = perfkit("diff", "quick.trace", "slow.trace", "--core", "zen4", "--at-most", "2", status=2)
+    assert "--at-most cannot be judged" in refused
+    whole = json.loads(perfkit("diff", "quick-whole.trace", "slow-whole.trace", "--core", "zen4", "--json"))
+    assert whole["speedup"] < 0.7
+    assert not any("lack" in note for note in whole["notes"])
+    both = perfkit("diff", "slow.trace", "slow.trace", "--core", "zen4", "--at-most", "2")
+    assert "both lack functions that they called (pow: 49)" in both

@@ -43,6 +43,7 @@ _WARM = {
 _WORK = 0.001  # of the instructions: a line that executes fewer and costs nothing is left out
 _PART = 0.1  # of the whole change: a rewritten line that explains less did not make it
 _COST = 0.5  # cycles below which a line costs nothing in a table of whole cycles
+_LACKS = "lacks functions that it called"
 _CUT = "was cut after"
 _ASKED = 5  # lines that only the slower run has, which is simulated without each of the costliest
 _NAMED = 3  # lines that were rewritten, of which the summary tells
@@ -216,6 +217,11 @@ class GusDiff(Tabled):
     def is_cut(self) -> bool:
         """Whether a recording ends before its work does: cycles of other work are no measure of speed."""
         return any(_CUT in note for note in self.notes)
+
+    @property
+    def lacks_callees(self) -> bool:
+        """Whether a recording lacks functions that were called, and their time: it may be what the two differ by."""
+        return any(_LACKS in note for note in self.notes)
 
     @property
     def bottlenecks(self) -> tuple[str, str]:
@@ -519,11 +525,25 @@ def diff_sides(
         table,
         _side_by_side("cause", "cycles", a.causes, b.causes),
         _side_by_side("resource", "speedup", a.speedups, b.speedups, missing=float("nan")),
-        tuple(_notes(a, b)),
+        (*_notes(a, b), *_lacking((a.name or "A", b.name or "B"), results)),
         _listing(a.listing, b.listing),
         (a.calls, b.calls),
         _added(results[slower], "ab"[slower], table, min(a.calls, b.calls)),
     )
+
+
+def _lacking(names: tuple[str, str], results: tuple[GusResult | None, GusResult | None]) -> Iterator[str]:
+    """Say which functions that were called a recording lacks, with their time."""
+    lacking = [result is not None and bool(result.trace.provenance.lacks_callees) for result in results]
+    called = [
+        r.trace.provenance.extra["not_followed_calls"] if r and k else "" for r, k in zip(results, lacking, strict=True)
+    ]
+    if all(lacking) and called[0] == called[1]:
+        yield f"both lack functions that they called ({called[0]}), and their time: record with callees (--callees)"
+        return
+    for name, one in zip(names, called, strict=True):
+        if one:
+            yield f"{name} {_LACKS} ({one}): their time is missing; record both with callees (--callees)"
 
 
 def _added(result: GusResult | None, side: str, table: "pd.DataFrame", calls: int) -> "pd.DataFrame":
