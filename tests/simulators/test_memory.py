@@ -143,8 +143,8 @@ def test_bytes_of_two_recent_stores_block_a_load():
     assert (codes(SKYLAKE, accesses([one, one], [16, 16], np.array([True, False]))) & BLOCKED == 0).all()
 
 
-def control(stream, decoded, core="zen4", warm="none"):
-    """What led into each executed block of a program of blocks of one instruction each: (bytes at pc)."""
+def jumps(stream, decoded):
+    """A program of blocks of one instruction each, (bytes at pc), executed in this order."""
     code = StaticCode(
         "x86-64",
         pc=[pc for pc, _ in decoded],
@@ -157,7 +157,12 @@ def control(stream, decoded, core="zen4", warm="none"):
         write=[],
         size=[],
     )
-    trace = Trace.from_parts(code, stream=stream)
+    return Trace.from_parts(code, stream=stream)
+
+
+def control(stream, decoded, core="zen4", warm="none"):
+    """What led into each executed block of such a program."""
+    trace = jumps(stream, decoded)
     gus = Gus(Microarchitecture.load(core), warm=warm)
     memory = gus.memory(trace, gus.program(trace))
     found = np.concatenate([w.control for w in windows(trace, memory)])
@@ -177,6 +182,16 @@ def test_a_target_that_never_changes_is_predicted_and_a_random_one_is_not():
     assert missed(np.ones(rounds, dtype=int)) < 0.001
     assert missed(1 + np.arange(rounds) % 2) < 0.02
     assert 0.4 < missed(rng.integers(1, 3, rounds)) < 0.6
+
+
+@pytest.mark.parametrize("core", ["zen4", "golden_cove"])
+def test_the_branch_has_the_time_of_its_mispredictions_and_not_what_comes_behind_it(core):
+    """JMP RAX to one of two blocks by a coin's throws: the front end begins anew, in groups of uops or not."""
+    blocks = [(0x1000, "ffe0"), (0x1040, "ebbe"), (0x1080, "e97bffffff")]  # each jumps back
+    throws = 1 + np.random.default_rng(4).integers(0, 2, 4000)
+    stream = np.stack([np.zeros(4000, dtype=int), throws], axis=1).ravel()
+    held = Gus(core, warm="none").run(jumps(stream, blocks)).causality().held
+    assert held[0] > 0.9
 
 
 def repeated(sites, targets, length, core, rounds):

@@ -441,11 +441,14 @@ def _dispatched(  # pragma: no cover - compiled
     uops, flags = _field(about, SLOTS), _field(about, FLAGS)
     front = disp
     n_disp = 0
+    begins_anew = False
     if taint is not None:
         n_disp = to.begin(taint, n, i)
     if into & MISPREDICTED:
         v = end + fixed.penalty
         disp, n_disp, why = _waits(taint, spent, to.DISPATCH, n_disp, disp, v, to.BY_RESULT, 0, n, why, MISPREDICTION)
+        if taint is not None:
+            begins_anew = disp == v
         if fixed.group:
             store(state.now, 8, later(load(state.now, 8), disp))
             store(state.now, 9, later(load(state.now, 9), disp))
@@ -463,8 +466,8 @@ def _dispatched(  # pragma: no cover - compiled
         taint, spent, n_disp, disp, why, uops, flags, scheduled, slots, loads, stores, queued, named, fixed.sizes,
         costs, state, n,
     )  # fmt: skip
-    if taint is not None:
-        to.front(taint, n_disp, front, disp, n)
+    if taint is not None:  # what the front end takes to begin anew is the branch's, not what came before it
+        to.front(taint, n_disp, disp - 1 if begins_anew else front, disp, n)
     if spent is not None and front > disp:
         why = FRONT_END
     return later(front, disp) + load(costs.front_end, uops), why, jump, counts, joined
