@@ -102,6 +102,7 @@ _WORTH_KEEPING = 0.2  # of the run: a function with less is not looked at for ca
 _SEVERAL_CALLS, _ALIKE_CALLS = 20, 0.9  # calls from which that is told, and the share that must repeat the one before
 _TRIES = 3  # single calls that are tried, where exceptions leave them
 _HALF = 0.5  # of a run: what follows is about the smaller part
+_NOT_BY_OTHERS = 4.0  # times the cycles with data in the caches
 _THROWING = 0.1  # of the run: exceptions that take so long come before the bottleneck of what remains
 # What unwinds: all of libgcc_s, and these of other libraries.
 _UNWINDER = re.compile(r"__cxa_|__gxx_personality|_Unwind_|_?_?dl_(find_object|iterate_phdr)|_dl_find_dso|__gcclibcxx")
@@ -1428,10 +1429,13 @@ def _nearest(
     What came before the recorded calls is not recorded: their data may lie in the caches, or never have been seen.
     Of a part of a call it is, and `expected` are the cycles that are simulated with it. Where calls came before, their
     data are taken to be there as long as the measured time allows it. Returned are the one that is taken, the other,
-    and why.
+    and why. Where most of the measured time was other programs', it tells them apart only if these cannot have made it
+    so long.
     """
     cold, warm = states
     alone = measured if measured is not None and measured.waited < _HALF else None  # else most of it is others' time
+    if measured is not None and measured.taken_off and measured.cycles > _NOT_BY_OTHERS * warm.cycles:
+        alone = measured  # without their time; and in the same caches they do not make anything so much slower
     target, why = alone.cycles if alone else 0.0, "nearer to the measured time"
     if expected:
         target, why = expected, "nearer to what is simulated with what ran before in the caches"

@@ -546,6 +546,8 @@ def test_empty_caches_are_not_taken_because_they_come_nearer_by_chance():
     ]  # fmt: skip
     others = Measured(cold.cycles, cold.cycles, 2, 1, cold.cycles, waited=0.76)
     assert _nearest((cold, warm), Calls(3, 1), others)[0] is warm, "mostly other programs' time says nothing"
+    long = Measured(4.2 * warm.cycles, 9 * warm.cycles, 2, 1, waited=0.76, taken_off=True)
+    assert _nearest((cold, warm), Calls(3, 1), long)[0] is cold, "but they do not make anything four times as slow"
 
 
 def shuffled_lines(count):
