@@ -24,7 +24,7 @@ NEXT = (
     (("skylake_x", "throughput-add"),),  # latencies of instructions
     (("ice_lake", "jacobi-2d-avx2"), ("golden_cove", "jacobi-2d-avx2")),  # arithmetic
     (("ice_lake", "gemm-scalar"), ("ice_lake", "branchy")),  # ports of integer work
-    (("skylake_x", "jacobi-2d-avx2"), ("ice_lake", "floyd-warshall-avx2"), ("zen4", "gemm-avx2")),  # ports of loads
+    (("skylake_x", "jacobi-2d-avx2"), ("ice_lake", "floyd-warshall-avx2")),  # ports of loads
     (("zen4", "correlation-v0"), ("zen4", "correlation-v1")),  # the bandwidth of L2
 )
 # Width of a Skylake-X's front end and retirement, and trace, where both together help far more than each alone.
@@ -53,7 +53,6 @@ RESPONSIBLE = (
     ("ice_lake", "correlation-v0-small"),
     ("zen3", "correlation-v0-small"),
     ("zen3", "correlation-v1-small"),
-    ("zen4", "gather-avx2"),
     ("zen4", "correlation-v0-small"),
 )
 PAIR = ("front_end", "retire")

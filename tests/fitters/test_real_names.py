@@ -76,8 +76,8 @@ def test_with_all_that_a_processor_can_count_no_answer_waits_for_more(both):
     full, found = model.explain(samples), model.explain(as_dump(samples, core))
     assert found.doubts.empty, found.doubts.to_string()
     named = {run: found.answer(run) for run in TRACES}
-    # AMD counts no cycles in which nothing begins, and few ports.
-    assert sum(name != "cannot tell" for name in named.values()) >= (6 if core.vendor == "Intel" else 5), named
+    # AMD counts no cycles in which nothing begins, and few ports: five on a Zen 5, four on a Zen 4.
+    assert sum(name != "cannot tell" for name in named.values()) >= (6 if core.vendor == "Intel" else 4), named
     for run in [name for name in named if core.vendor == "Intel" or name not in DIVIDING]:
         rows = found.of(run)
         assert "depends on events that were not counted" not in found.why(run)
