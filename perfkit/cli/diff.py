@@ -114,13 +114,10 @@ def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":
         say(f"simulating {sides[0].what} and {sides[1].what}")
         results = beside(DiffSide.result, sides)
     else:
-        say("looking for what to compare")
         sides = both_named(sides, say)
         results, known = [], ""
         # A program whose function nobody named is recorded last: the other side's may be known by then.
-        order = sorted(
-            range(2), key=lambda k: sides[k].form == "program" and not (sides[k].inside or sides[k].function)
-        )
+        order = sorted(range(2), key=lambda k: sides[k].is_open)
         for k in order:
             sides[k] = named(sides[k], known, say)
             say(f"{'AB'[k]}: {sides[k].doing} {sides[k].what}")

@@ -28,7 +28,7 @@ def named(side: DiffSide, others: str, say: Callable[[str], None]) -> DiffSide:
     say : callable
         Called with what is being done.
     """
-    if not _is_open(side):
+    if not side.is_open:
         return side
     if others and others in _functions(side.path):
         warnings.warn(
@@ -55,12 +55,14 @@ def both_named(sides: Iterable[DiffSide], say: Callable[[str], None]) -> list[Di
         They share no function of their own that was seen running.
     """
     a, b = sides
-    if not (_is_open(a) and _is_open(b)):
+    if not (a.is_open and b.is_open):
         return [a, b]
+    say("looking for what to compare")
+    have = _functions(a.path) & _functions(b.path)
     (to_a, in_a), (to_b, in_b) = _profile(a), _profile(b)
     first, second = ({each.symbol: each for each in _own(*of)} for of in ((a, to_a, in_a), (b, to_b, in_b)))
     # What one of them never stood in, but has, counts as well: it may have become quick.
-    shared = {symbol for symbol in (*first, *second) if {symbol} <= _functions(a.path) & _functions(b.path)}
+    shared = [symbol for symbol in dict.fromkeys((*first, *second)) if symbol in have]
     if not shared:
         hottest = [next(iter(each.values())) for each in (first, second)]
         raise SettingError(
@@ -71,14 +73,10 @@ def both_named(sides: Iterable[DiffSide], say: Callable[[str], None]) -> list[Di
     most = max(share, key=lambda symbol: share[symbol])
     target, found, hot = (to_a, in_a, first[most]) if most in first else (to_b, in_b, second[most])
     longer = _longer(target, found, hot, say)
-    chosen = longer.symbol if longer.symbol in _functions(a.path) & _functions(b.path) else most
+    chosen = longer.symbol if longer.symbol in have else most
     for side, of, profile in ((a, first, in_a), (b, second, in_b)):
         _note(side, longer.name if chosen != most else hot.name, of[chosen].share if chosen in of else 0.0, profile)
     return [replace(side, function=chosen) for side in (a, b)]
-
-
-def _is_open(side: DiffSide) -> bool:
-    return side.form == "program" and not (side.inside or side.function)
 
 
 def _functions(program: Path) -> set[str]:

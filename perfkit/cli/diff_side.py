@@ -108,6 +108,11 @@ class DiffSide:
         return self.form in ("source", "library")
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is a program of which nobody named the function."""
+        return self.form == "program" and not (self.inside or self.function)
+
+    @property
     def doing(self) -> str:
         """What is done with it, in a word."""
         if self.form in ("result", "trace"):

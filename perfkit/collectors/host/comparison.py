@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.files import a_path, json_text, replaced
 from perfkit.base.results import Kind, Tabled, draw, drawn
-from perfkit.collectors.host.true_cycles import ALONE, CLOCK, FENCE
+from perfkit.collectors.host.true_cycles import ALONE, CLOCK, FENCE, MOSTLY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,6 @@ _MANY_CALLS = 14_000  # below which it is said how many were timed
 _SURE_OF = 14  # rare calls to be expected, of which there are so many that they show in nearly all comparisons
 _RESAMPLED = 10_000
 _WAITS = 0.02  # of its rounds in which a kernel gave the processor up, from which it is told to wait
-_MOSTLY = 0.4  # of them, from which the middle round may be one of these
 _STATES = 1.25  # how many times as long some processes take as others, from which a kernel has several states
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
 
@@ -448,7 +447,7 @@ class KernelComparison(Tabled):
     @property
     def _mostly_wait(self) -> bool:
         """Whether the middle round of a kernel may be one in which it waits."""
-        return max(self._waiting.values(), default=0.0) > _MOSTLY
+        return max(self._waiting.values(), default=0.0) > MOSTLY
 
     @property
     def _waits(self) -> str:

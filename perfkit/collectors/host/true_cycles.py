@@ -75,6 +75,8 @@ CLOCK = 0.003
 """By how much the clock itself may be off: chains of 30,000 to 1,500,000 known cycles were measured 0.1 to 0.25 % too
 low on a Zen 5 whose counter advances in steps."""
 _APART = 0.10  # of the quoted cycles: a longer interval determines them no more
+MOSTLY = 0.4
+"""Of a kernel's calls, or rounds, those in which it gives the processor up, from which what is quoted may be such."""
 ALONE = 4
 """Samples per process of calls that are kept apart, where those that are measured may overlap."""
 FENCE = 6
@@ -85,7 +87,6 @@ _LATER = 0.04  # seconds that each process goes on to call the kernel,
 _LATER_SHARE = 0.2  # or so many times as long as its samples took,
 _LATEST = 0.15  # and no longer
 _ROOM = (4_000, 40_000)  # blocks and windows of these calls that there is room for
-_MOSTLY = 0.4  # of its calls, from which what is quoted may be one that does
 _GAVE = 3  # times that the kernel gave the processor up, from which it is told to wait
 _SAMPLE = 7  # columns of a sample; behind them, ticks that others had
 _COLUMNS = {"ticks": _SAMPLE + 1, "alone": _SAMPLE + 1, "in_row": _SAMPLE + 1, "blocks": 10, "windows": 5}
@@ -267,9 +268,7 @@ class TrueCycles(Summarised):
     def _of_which(self) -> str:
         """Say which calls take so long, where not all do."""
         if self.waits:
-            return (
-                ", falling asleep and waking up included," if self.gave[0] > _MOSTLY * self.gave[1] else " of its own"
-            )
+            return ", falling asleep and waking up included," if self.gave[0] > MOSTLY * self.gave[1] else " of its own"
         if self.changed != 1:
             return f" at first, {self.changed * self.cycles:,.0f} later"
         return f" in the fastest tenth, {self.mean:,.0f} on average" if self.differs else ""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import now, read_state
-from perfkit.collectors.host.true_cycles import CLOCK
+from perfkit.collectors.host.true_cycles import CLOCK, MOSTLY
 from perfkit.collectors.microbenchmark.compile import Built
 from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge_repetitions, unsettled_by
 from perfkit.collectors.microbenchmark.process import (
@@ -310,7 +310,7 @@ def _row(
         filter(None, (built.message, why, short, vague, waits, differ, changes, varies, states, few, told, whole))
     )
     empty = built.message == EMPTY
-    asleep = waits and not study.is_program and gave > _MOSTLY * of  # what it takes to wake up is in the figure
+    asleep = waits and not study.is_program and gave > MOSTLY * of  # what it takes to wake up is in the figure
     settled = said.settled and not (vague or changes or empty or asleep or give > study.policy.tolerance)
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
@@ -404,7 +404,6 @@ _RARE_OR_OTHERS = (
     "which the figure leaves out"
 )
 _GAVE_OFTEN = 2  # times per experiment: a page that is read from a file makes one wait, as may writing an answer
-_MOSTLY = 0.4  # of the executions, from which the figure may be of one that waits
 _GAVE_WAY = (
     "the {} gave the processor up {:,} times in {:,} {} (it sleeps, or waits for a file, a lock, a thread "
     "or another process): cycles do not measure that"

@@ -44,6 +44,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     data_start, data = _flat([i.data for i in decoded])
     results = [[r for r in i.written if r != i.updated] for i in decoded]
     write_start, written = _flat(results)
+    vector = np.array([any(VECTORS <= r < FLAGS for r in own) for own in results], dtype=np.bool_)
     return Program(
         core=core,
         code=code,
@@ -62,8 +63,8 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         data_register=data,
         write_start=write_start,
         write_register=written,
-        vector=np.array([any(VECTORS <= r < FLAGS for r in own) for own in results], dtype=np.bool_),
-        named=np.array([any(VECTORS <= r < FLAGS for r in own) for own in results], dtype=np.bool_),
+        vector=vector,
+        named=vector,
         early=np.zeros(len(decoded)),
         scheduler=np.zeros(len(decoded), dtype=np.int8),
         ending=np.array([CONDITIONAL if i.conditional else 0 for i in decoded], dtype=np.int8),
