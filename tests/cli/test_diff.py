@@ -244,6 +244,38 @@ def test_two_programs_that_share_no_function_are_refused(programs, tmp_path, per
     assert "share none of those that took their time: name what is compared, -f sum --function-b add" in told
 
 
+@pytest.mark.measures
+def test_what_runs_here_is_measured_too(perfkit, sources):
+    """One chain of 2,000 additions and four of 500: a quarter of the time on any core, and simulated as much."""
+    (slow, fast), call = sources, ("-f", "sum", "--arguments", "f8[2000], 2000", CALL[-1])
+    found = json.loads(perfkit("diff", slow, fast, *call, "--json"))
+    assert found["speedup"] == pytest.approx(4, rel=0.1)
+    assert found["measured_speedup"] == pytest.approx(4, rel=0.15)
+    assert found["a"]["measured_cycles"] == pytest.approx(found["a"]["cycles"], rel=0.15)
+    assert not found["is_far"]
+    without = json.loads(perfkit("diff", slow, fast, *call, "--no-measure", "--json"))
+    assert without["measured_speedup"] is None
+    assert "empty caches (--cold) are not measured" in perfkit("diff", slow, fast, *call, "--cold")
+
+
+@pytest.mark.measures
+def test_a_simulated_change_that_is_not_borne_out_is_told_first(programs, tmp_path, perfkit):
+    """The first calls, which are recorded, are alike; the other 199,999 take ten times as long in one of them."""
+    text = PROGRAM.replace("t += sum(x, n)", "t += sum(x, r && MORE ? n : n / 10)")
+    (tmp_path / "late.c").write_text(text)
+    for more in (0, 1):
+        command = ["gcc", "-g", "-O1", f"-DMORE={more}", "late.c", "-o", f"late{more}"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    told = perfkit("diff", "late0", "late1", "-f", "sum", "-o", "late.parquet", "--html", "late.html", "--", "3000")
+    assert told.startswith("Do not rely on this: measured it is 0.1")
+    assert "or the recorded calls are not like the others" in told
+    found = GusDiff.load(tmp_path / "late.parquet")
+    assert found.speedup == pytest.approx(1, rel=0.05)
+    assert found.measured_speedup == pytest.approx(0.1, rel=0.3)
+    assert found.is_far
+    assert "as fast (measured on this machine)" in (tmp_path / "late.html").read_text()
+
+
 def test_a_page_and_the_aligned_listings(perfkit, programs):
     """Every instruction that ran stands on its own side of its line, with its cycles; the page needs nothing else."""
     perfkit("diff", "old:sum", "new:sum", "--core", "zen4", "--html", "d.html", "-o", "d.parquet", "--", "2000")
