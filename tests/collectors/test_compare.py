@@ -162,7 +162,10 @@ def test_a_kernel_of_which_the_compiler_left_nothing_is_told(body, told):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", PerfkitWarning)
         compare(kernel, kernel, 20, processes=6, rounds=10)
-    assert any("the compiler removed it" in str(one.message) for one in said) == told
+        by_compare = len(said)
+        pk.collectors.true_cycles(kernel, 20, repetitions=40, processes=1)
+    for part in (said[:by_compare], said[by_compare:]):
+        assert any("the compiler removed it" in str(one.message) for one in part) == told
 
 
 OWN = {
@@ -939,6 +942,22 @@ def test_calls_beside_other_programs_are_no_rare_calls():
     assert added_by_rare(before, cycles, np.full(30, BEFORE), counts)[0] == pytest.approx(499 / 30)
     assert share_waited(waited) == 0
     assert share_waited(waited | [ITSELF] * 3 + [0] * 27) == pytest.approx(0.1)
+
+
+@pytest.mark.measures
+def test_beside_other_programs_a_kernel_that_takes_five_times_as_long_does_so_by_the_mean_too():
+    """Chains of 10,000 and 50,000 multiplications: of the longer one what others have is taken off, so of both."""
+    one, five = (compile_kernel(CHAIN_OF_MILLIONS.replace("i < n", f"i < n * {turns}")) for turns in (1, 5))
+    processor = str(min(os.sched_getaffinity(0)))
+    with subprocess.Popen(["taskset", "-c", processor, sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            found = compare(one, five, 10, processes=12)
+        finally:
+            other.kill()
+    assert found.effect == pytest.approx(4, rel=0.02)
+    a, b = found.table["mean_a"].median(), found.table["mean_b"].median()
+    assert b / a == pytest.approx(5, rel=0.1)
+    assert b == pytest.approx(150_000, rel=0.1)  # waits beside a sample, in the readings of the clocks, are not its own
 
 
 @pytest.mark.measures

@@ -43,6 +43,7 @@ from perfkit.collectors.host.measuring import (
 )
 from perfkit.collectors.host.rare_calls import ITSELF, added_by_rare, share_waited
 from perfkit.collectors.host.true_cycles import ALONE, FENCE
+from perfkit.collectors.kernel_notes import no_work, starts_threads
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
@@ -70,9 +71,6 @@ _BUSY = (
     "{:.0%} of the rounds ran beside a busy thread of the same core and too few on a quiet one: the effect is one "
     "beside a busy thread; compare again when the machine is quieter"
 )
-_NO_WORK = 12  # bytes of code that begins with endbr64, sets a register and returns
-_NO_TIME = 20.0  # cycles; calling an empty function takes 8 on a Zen 5
-_STARTS = ("pthread_create", "thrd_create", "GOMP_parallel", "__kmpc_fork_call", "_ZNSt6thread15_M_start_thread")
 _ONE_PROCESSOR = (
     "code here starts threads, and all of them run on the one processor that is measured: what they gain by running "
     "beside each other does not show"
@@ -82,10 +80,6 @@ _WAITS = (
     "waits (for a process, a file, a lock or a clock), which cycles do not measure"
 )
 _GIVES_WAY = 0.3  # of a kernel's rounds, from which that is why there are hardly any steady ones
-_EMPTY = (
-    "{} has no more than {} bytes of code and takes {:.1f} cycles, about what calling nothing takes: if it "
-    "should do work, the compiler removed it (return the result, or take as an argument what it works on)"
-)
 
 
 def compare(
@@ -226,13 +220,8 @@ def compare(
         disturbed=longer is not None,
         before=_before(found, link, table, fence if apart else 0.0) if longer is None else None,
     )
-    later: list[str] = []
-    if any(name.startswith(_STARTS) for kernel in (a, b) for name in elf_as_it_is(kernel.path).imports.values()):
-        later.append(_ONE_PROCESSOR)
-    for kernel, cycles, name in zip((a, b), result.cycles, result.names, strict=True):
-        size = elf_as_it_is(kernel.path).function(kernel.function).size
-        if size <= _NO_WORK and cycles < _NO_TIME:
-            later.append(_EMPTY.format(name, _NO_WORK, cycles))
+    later = [_ONE_PROCESSOR] if any(starts_threads(kernel.path) for kernel in (a, b)) else []
+    later += filter(None, map(no_work, (a, b), result.names, result.cycles))
     # Whether the rounds were quiet is a part of the result.
     for note in later if quiet else [_BUSY.format(result.busy_share), *later]:
         warnings.warn(note, PerfkitWarning, stacklevel=2)

@@ -86,14 +86,17 @@ static uint64_t waited_of(uint64_t ticks, waiting_t before) {
 }
 
 /* What the system's clocks evict from the first level of the caches is brought back: as many calls as a sample has, between them and the
-   sample. How many ticks others had of the sample alone, where these calls took so many, and usually take `usual`. */
+   sample. How many ticks others had of the sample alone, where these calls took so many, the sample `took` so many, and both usually take `usual`. */
 #define BACK 1000000 /* ticks, from which what they evict is nothing beside a sample */
 static uint64_t brought_back(const pk_clock *clock, function f, const long *i, const double *d, long calls, int apart, uint64_t usual) {
     return usual <= BACK ? ticks_of(clock, f, i, d, calls, apart) : 0;
 }
-static uint64_t of_the_sample(uint64_t waited, uint64_t back, uint64_t usual) {
-    uint64_t before = back > usual ? back - usual : 0;
-    return waited > before ? waited - before : 0;
+static uint64_t of_the_sample(uint64_t waited, uint64_t back, uint64_t took, uint64_t usual) {
+    uint64_t before = back > usual ? back - usual : 0, more = took > usual ? took - usual : 0;
+    waited = waited > before ? waited - before : 0;
+    /* What a sample did not take longer lay beside it, in the readings of the clocks; of long ones these are nothing, and what they usually
+       take has a part of others, too. */
+    return usual > BACK || waited < more ? waited : more;
 }
 
 /* By how many bytes the stack lies lower while kernels are called: all forked processes have it at the same place. */
@@ -115,7 +118,7 @@ long perfkit_time(function f, const long *i, const double *d, long calls, long r
         if (!r) gave = from.gave;
         uint64_t back = r < 0 ? 0 : brought_back(&clock, f, i, d, calls, (int)apart, usual);
         sample(&clock, f, i, d, calls, (int)apart, row);
-        row[7] = of_the_sample(waited_of(ticks_before() - begin, from), back, usual);
+        row[7] = of_the_sample(waited_of(ticks_before() - begin, from), back, row[3], usual);
         if (r < 0) usual = r == -3 || row[3] < usual ? row[3] : usual;
     }
     return waiting_now().gave - gave;
@@ -199,17 +202,18 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
             ticks_of(&clock, f[k], i[k], d[k], 1, 0);
             /* As many in each round: an end at a certain time would come behind long calls, and the sample with it. */
             waiting_t before_these = waiting_now();
+            int are_long = least[0] > LONG_CALLS || least[1] > LONG_CALLS; /* of both, else the ratio has what others had of one */
             for (uint64_t w = 0; r >= 0 && w < TRAINED && (w + 1) * least[k] <= LONG_WARM; w++) {
-                waiting_t this = least[k] > LONG_CALLS ? waiting_now() : before_these;
+                waiting_t this = are_long ? waiting_now() : before_these;
                 row[9 + w] = ticks_of(&clock, f[k], i[k], d[k], calls[k], (int)apart);
-                if (least[k] > LONG_CALLS) row[9 + w] = own_ticks(row[9 + w], this);
+                if (are_long) row[9 + w] = own_ticks(row[9 + w], this);
             }
             uint64_t before_it = waited_since(before_these);
             uint64_t began = ticks_before();
             waiting_t from = waiting_now();
             uint64_t back = r < 0 ? 0 : brought_back(&clock, f[k], i[k], d[k], calls[k], (int)apart, least[k]);
             sample(&clock, f[k], i[k], d[k], calls[k], (int)apart, row);
-            uint64_t waited = waited_since(from), others = of_the_sample(waited_of(ticks_before() - began, from), back, least[k]);
+            uint64_t waited = waited_since(from), others = of_the_sample(waited_of(ticks_before() - began, from), back, row[3], least[k]);
             row[8] = others < row[3] ? row[3] - others : 1;
             if (taken[k] > LONG_SAMPLE && waited & 1) row[0] = 0; /* no reading: the sample is not steady */
             row[7] = waited | (before_it & 1) << 1 | (before_it & 4);
