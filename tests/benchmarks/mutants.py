@@ -22,6 +22,7 @@ import ast
 import compileall
 import difflib
 import gc
+import gzip
 import hashlib
 import inspect
 import json
@@ -40,7 +41,7 @@ from cProfile import Profile
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from itertools import zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from pathlib import Path, PurePath
 from types import CodeType, FunctionType
 from typing import Any
@@ -49,6 +50,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.json")  # {"file: new text of the line": reason}, or "without OLD"
+REACHED = Path(__file__).with_name("reached.json.gz")
 _SLOW_SECONDS = 10
 _MOST_SECONDS, _MOST_TESTS, _MOST_CASES = 30, 1000, 30  # on one mutation; of one test with parameters
 
@@ -600,6 +602,43 @@ def test_files(tree: Path, file: str, patterns: list[str]) -> list[str]:
     return list(dict.fromkeys(str(f.relative_to(tree)) for some in found for f in some if f.exists()))
 
 
+Rows = dict[tuple[str, str], dict[str, Any]]
+"""By file of tests and its text's hash: of each test its seconds, whether it passes, and the functions entered."""
+
+
+def known() -> Rows:
+    """Return what `REACHED` holds: its functions have numbers, each told by its distance from the one before."""
+    if not REACHED.exists():
+        return {}
+    functions, files = json.loads(gzip.decompress(REACHED.read_bytes()))
+    return {
+        (file, text): {
+            f"{file}::{name}": [seconds, passed, [functions[i] for i in accumulate(steps)]]
+            for name, (seconds, passed, steps) in tests.items()
+        }
+        for file, (text, tests) in files.items()
+    }
+
+
+def keep(rows: Rows) -> None:
+    """Write to `REACHED` what is known of each file of tests as it is now."""
+    numbers: dict[str, int] = {}
+    files: dict[str, Any] = {}
+    for (file, text), tests in sorted(rows.items()):
+        if (ROOT / file).exists() and _text(ROOT / file) == text:
+            entered = {name: sorted(numbers.setdefault(f, len(numbers)) for f in row[2]) for name, row in tests.items()}
+            files[file] = text, {
+                name.partition("::")[2]: (*row[:2], [b - a for a, b in pairwise((0, *entered[name]))])
+                for name, row in tests.items()
+            }
+    told = json.dumps([list(numbers), files], separators=(",", ":")).encode()
+    REACHED.write_bytes(gzip.compress(told, mtime=0))
+
+
+def _text(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+
+
 class Reached:
     """Which functions each test enters, and how long it takes, of the files of tests asked for; kept in a file.
 
@@ -614,7 +653,7 @@ class Reached:
     def __init__(self, tree: Path, limit: float) -> None:
         self.tree, self.limit, self.file = tree, limit, tree / "reached.jsonl"
         lines = self.file.read_text().splitlines() if self.file.exists() else []
-        self.rows = {(row["file"], row["text"]): row["tests"] for row in map(json.loads, lines)}
+        self.rows = known() | {(row["file"], row["text"]): row["tests"] for row in map(json.loads, lines)}
         self.broken = set[str]()  # tests that fail without a mutation
         self.warm: Any = None
 
@@ -627,7 +666,7 @@ class Reached:
         """Return by test its seconds and functions: of those that pass without a mutation, within ten seconds."""
         out: dict[str, tuple[float, set[str]]] = {}
         for file in files:
-            key = (file, hashlib.sha256((self.tree / file).read_bytes()).hexdigest()[:16])
+            key = (file, _text(self.tree / file))
             if key not in self.rows:
                 ran = self.warm([], [file], self.limit, f"{self.tree}/")
                 self.rows[key] = ran.get("tests", {})  # none of a file that takes too long
@@ -643,10 +682,12 @@ class Reached:
         """Return the tests to try a mutation on, in their order."""
         tests = self.tests(files)
         functions = _functions_of(self.tree, mutant)
-        near = [name for name, (_, entered) in tests.items() if any(f.startswith(f"{mutant.file}:") for f in entered)]
-        # What is compiled, or runs in a child, leaves no trace: then the file's tests, and the part's in their order.
+        # What is compiled, or runs in a child, leaves no trace: then those that enter its file, or what starts the child.
+        files_of = (f"{mutant.file}:", f"{mutant.file.replace('_child.py', '.py')}:")
+        near = [name for name, (_, entered) in tests.items() if any(f.startswith(files_of) for f in entered)]
         found = [name for name, (_, entered) in tests.items() if (functions or set()) & entered]
-        found.sort(key=lambda name: (round(tests[name][0], 1), len(tests[name][1])))
+        for names in (found, near):
+            names.sort(key=lambda name: (round(tests[name][0], 1), len(tests[name][1])))
         if every:
             return list(dict.fromkeys([*found, *near, *tests]))
         names = found or list(dict.fromkeys([*near, *tests]))
@@ -780,6 +821,7 @@ def main() -> int:
     parser.add_argument("--store", type=Path, help="the file that keeps what is known")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing more after this time")
     parser.add_argument("--again", action="store_true", help="try what survived, or was undecided, on all tests")
+    parser.add_argument("--keep", action="store_true", help="write what the tests enter to the file in this folder")
     parser.add_argument("--folder", type=Path, help="for the copy of the tree, with what is compiled; used again")
     asked = parser.parse_args()
     end = time.monotonic() + asked.seconds
@@ -826,6 +868,8 @@ def main() -> int:
             print(f"{number:3} {place}: {found['outcome']} after {found['seconds']} s {by}", flush=True)
             if found["outcome"] != "noticed":
                 print(change, flush=True)
+        if asked.keep:
+            keep(reached.rows)
     if asked.list:
         return 0
     kinds = ("noticed", "survived", "equivalent", "undecided", "not tried")

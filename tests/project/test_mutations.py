@@ -103,7 +103,7 @@ def test_the_tests_of_a_mutation_are_the_nearest_and_quickest(tmp_path, monkeypa
         "fails": [0.1, False, of],
         "too slow": [11.0, True, of],
     }
-    text = mutants.hashlib.sha256(b"").hexdigest()[:16]
+    text = mutants._text(tmp_path / "tests/test_code.py")
     reached.rows["tests/test_code.py", text] = rows
     start = CODE.index(b"x - 7")
     mutant = Mutant("perfkit/code.py", 1, start, start + 5, "0")
@@ -208,3 +208,17 @@ sys.stdout.write(json.dumps([[[s["outcome"], s["by"]] for s in said], {{t: [*f] 
     assert said == [["noticed", names[2]], ["survived", ""]]  # what fails without the mutation, too, says nothing
     assert found == {names[0]: ["perfkit/half.py:half"], names[2]: ["perfkit/half.py:half"]}
     assert code.read_text() == "def half(x):\n    return x // 2\n"
+
+
+def test_what_the_tests_enter_is_kept_for_files_as_they_are_now(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    monkeypatch.setattr(mutants, "REACHED", tmp_path / "reached.json.gz")
+    assert mutants.known() == {}
+    (tmp_path / "test_a.py").write_text("a")
+    (tmp_path / "test_b.py").write_text("b")
+    a, b = ((f"test_{x}.py", mutants._text(tmp_path / f"test_{x}.py")) for x in "ab")
+    of_a = {"test_a.py::one[x::y]": [0.5, True, ["z.py:f", "a.py:g"]], "test_a.py::two": [0.1, False, []]}
+    of_b = {"test_b.py::three": [0.2, True, ["c.py:h", "a.py:g"]]}
+    mutants.keep({a: of_a, b: of_b, ("test_a.py", "older"): of_b, ("gone.py", b[1]): of_b})
+    of_b["test_b.py::three"][2].sort()
+    assert mutants.known() == {a: of_a, b: of_b}

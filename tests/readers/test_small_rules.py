@@ -10,7 +10,7 @@ import perfkit as pk
 from perfkit.errors import FormatError
 from perfkit.readers import grid, nsight, perf_text, summary_rows
 from perfkit.readers.grid import Grid
-from perfkit.readers.numbers import _well_grouped
+from perfkit.readers.numbers import Token, _well_grouped, settle
 from perfkit.readers.plain_table import _holds_numbers
 from perfkit.readers.report import Report
 from perfkit.samples.clocks import between, clock_of
@@ -380,3 +380,24 @@ def test_a_column_that_numbers_the_rows_of_each_run(write, second, numbers):
     samples = pk.read_samples(write("\n".join(["run,x,cycles,instructions", *rows]) + "\n"))
     assert any("number the rows, left out: x" in n for n in samples.notes) is numbers
     assert ("x" in set(samples.table["event"])) is not numbers
+
+
+@pytest.mark.parametrize("sign", ["~", "|", "^", "\t", ";"])
+def test_the_delimiters_that_users_of_vtune_choose(write, sign):
+    event = "Hardware Event Count:"
+    rows = [("Function", f"{event}CPU_CLK_UNHALTED.THREAD", f"{event}INST_RETIRED.ANY"), ("main", "3000", "6000")]
+    samples = pk.read_samples(write("\n".join(map(sign.join, [*rows, ("solve", "5000", "2500")])) + "\n"))
+    assert totals(samples) == {"CPU_CLK_UNHALTED.THREAD": 8000, "INST_RETIRED.ANY": 8500}
+    assert samples.intervals()["place"].tolist() == ["main", "solve"]
+
+
+@pytest.mark.parametrize(
+    ("others", "grouping", "decimal"),
+    [
+        (["1.5"], ",", "."),  # the decimal sign is known, so that the other one groups
+        (["12.345.678"], ".", ","),  # what groups is known, so that the other one is decimal
+    ],
+)
+def test_a_sign_before_three_digits_is_what_the_other_numbers_leave(others, grouping, decimal):
+    style = settle([Token("1,234", 1), *(Token(text, 2) for text in others)], Report("f"))
+    assert (style.grouping, style.decimal) == (grouping, decimal)
