@@ -52,7 +52,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.json")  # {"file: new text of the line": reason}, or "without OLD"
 REACHED = Path(__file__).with_name("reached.json.gz")
 _SLOW_SECONDS = 10
-_MOST_SECONDS, _MOST_TESTS, _MOST_CASES = 30, 1000, 30  # on one mutation; of one test with parameters
+_MOST_SECONDS, _MOST_TESTS, _MOST_CASES = 30, 500, 30  # on one mutation; of one test with parameters
 
 
 def _files(folder: str, *names: str) -> list[str]:
@@ -129,6 +129,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/collectors/tracer/*.py": ["tests/collectors/tracer", "tests/collectors/test_pinned.py"],
     },
 }
+_IN_CHILDREN = "perfkit/collectors/tracer/"  # most of it runs in the traced process
 _EVERY = _files("project", "examples")  # those in documentation
 _NOT_RUN = ("benchmarks", "browser", "cli", "course", "diagnosis", "notebooks", "plots", "widgets")  # or slow, and of much
 _COMPILES = re.compile(rb"njit|\bcompiled import")  # in the text of a file with functions that numba compiles
@@ -683,14 +684,15 @@ class Reached:
         tests = self.tests(files)
         functions = _functions_of(self.tree, mutant)
         # What is compiled, or runs in a child, leaves no trace: then those that enter its file, or what starts the child.
-        files_of = (f"{mutant.file}:", f"{mutant.file.replace('_child.py', '.py')}:")
+        beside = mutant.file.startswith(_IN_CHILDREN)
+        files_of = (f"{mutant.file}:", f"{PurePath(mutant.file).parent}/" if beside else f"{mutant.file}:")
         near = [name for name, (_, entered) in tests.items() if any(f.startswith(files_of) for f in entered)]
         found = [name for name, (_, entered) in tests.items() if (functions or set()) & entered]
         for names in (found, near):
             names.sort(key=lambda name: (round(tests[name][0], 1), len(tests[name][1])))
         if every:
             return list(dict.fromkeys([*found, *near, *tests]))
-        names = found or list(dict.fromkeys([*near, *tests]))
+        names = list(dict.fromkeys([*found, *near, *tests])) if beside or not found else found
         taken, seconds, cases = list[str](), 0.0, Counter[str]()
         for name in names:
             cases[one := name.partition("[")[0]] += 1
