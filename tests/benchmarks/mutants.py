@@ -52,7 +52,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.json")  # {"file: new text of the line": reason}, or "without OLD"
 REACHED = Path(__file__).with_name("reached.json.gz")
 _SLOW_SECONDS = 10
-_MOST_SECONDS, _MOST_TESTS, _MOST_CASES = 30, 500, 30  # on one mutation; of one test with parameters
+_MOST_SECONDS, _MOST_TESTS, _MOST_CASES = 12, 300, 30  # on one mutation; of one test with parameters
 
 
 def _files(folder: str, *names: str) -> list[str]:
