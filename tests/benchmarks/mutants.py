@@ -6,10 +6,15 @@ the tree, and prints how many were noticed, by part; nothing is changed here. Te
 that read the clock or drive a browser, are left out. A mutation is noticed if a test fails; one under which the tests
 take too long is undecided. Exit status 1 where fewer than nine in ten are noticed.
 
-Which tests: a first run without mutations notes which functions each test enters (kept in the folder, by the text of
-the test's file). A mutation is tried on those that enter its function, the quickest first, then on others of
-its file and its part, as far as `_MOST_SECONDS` reaches; one of a constant, on those that enter a function which names
-it. So few tests can only err towards "survived": ``--again`` tries on all of them what survived, or was undecided.
+Which tests: a first run without mutations notes which functions each test enters (kept by the text of the test's file,
+in `REACHED` with ``--keep``, else in the folder: only files that changed are run again). A mutation is tried on those
+that enter its function, the quickest first; one of a constant, on those that enter a function which names it. What is
+compiled, or runs in a traced process, is tried on the tests that enter its file or its folder, then on others of its
+part. All end at `_MOST_SECONDS`. So few tests can only err towards "survived": ``--again`` tries on all of them what
+survived, or was undecided. A test that fails without the mutation, too, has noticed nothing.
+
+One process collects all tests and forks a child for each mutation, in which the code of its function is exchanged
+(`Warm`): nothing is imported anew, except for constants and what is compiled.
 
 `EQUIVALENT` is the list of mutations that were looked at and change no answer, each with the reason; they are counted
 apart. With ``--store FILE`` each answer is kept as soon as it is known, and what the file holds is not run again: a
@@ -131,7 +136,16 @@ PARTS: dict[str, dict[str, list[str]]] = {
 }
 _IN_CHILDREN = "perfkit/collectors/tracer/"  # most of it runs in the traced process
 _EVERY = _files("project", "examples")  # those in documentation
-_NOT_RUN = ("benchmarks", "browser", "cli", "course", "diagnosis", "notebooks", "plots", "widgets")  # or slow, and of much
+_NOT_RUN = (
+    "benchmarks",
+    "browser",
+    "cli",
+    "course",
+    "diagnosis",
+    "notebooks",
+    "plots",
+    "widgets",
+)  # or slow, and of much
 _COMPILES = re.compile(rb"njit|\bcompiled import")  # in the text of a file with functions that numba compiles
 _COPIED, _LINKED = (
     ("perfkit", "tests"),
@@ -528,7 +542,8 @@ class Warm:
         traced: str,
         told: Path,
     ) -> int:
-        os.environ |= {"NUMBA_CACHE_DIR": folder for folder in cache}  # for what the tests start: files have changed
+        for folder in cache:
+            os.environ["NUMBA_CACHE_DIR"] = folder  # of what the tests start: files have changed
         for function in _living() if codes else ():
             if function.__code__.co_filename.startswith(f"{self.tree}/perfkit/") and function.__code__ in codes:
                 function.__code__ = codes[function.__code__]
@@ -628,10 +643,13 @@ def keep(rows: Rows) -> None:
     for (file, text), tests in sorted(rows.items()):
         if (ROOT / file).exists() and _text(ROOT / file) == text:
             entered = {name: sorted(numbers.setdefault(f, len(numbers)) for f in row[2]) for name, row in tests.items()}
-            files[file] = text, {
-                name.partition("::")[2]: (*row[:2], [b - a for a, b in pairwise((0, *entered[name]))])
-                for name, row in tests.items()
-            }
+            files[file] = (
+                text,
+                {
+                    name.partition("::")[2]: (*row[:2], [b - a for a, b in pairwise((0, *entered[name]))])
+                    for name, row in tests.items()
+                },
+            )
     told = json.dumps([list(numbers), files], separators=(",", ":")).encode()
     REACHED.write_bytes(gzip.compress(told, mtime=0))
 
@@ -683,7 +701,7 @@ class Reached:
         """Return the tests to try a mutation on, in their order."""
         tests = self.tests(files)
         functions = _functions_of(self.tree, mutant)
-        # What is compiled, or runs in a child, leaves no trace: then those that enter its file, or what starts the child.
+        # What is compiled, or runs in a child, leaves no trace: those that enter its file, or what starts the child.
         beside = mutant.file.startswith(_IN_CHILDREN)
         files_of = (f"{mutant.file}:", f"{PurePath(mutant.file).parent}/" if beside else f"{mutant.file}:")
         near = [name for name, (_, entered) in tests.items() if any(f.startswith(files_of) for f in entered)]

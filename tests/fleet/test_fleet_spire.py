@@ -284,8 +284,8 @@ def test_the_rows_of_a_group_are_sorted_by_their_bound_and_those_of_two_machines
         {"a": np.array([3.0, 4.0, 3.0, 0.0, 5.0])},
     ]
     b, a = _group(["a", "b"], machines, 50, 0.9, 0)
-    assert b[:4] == ("b", 1.0, 1.0, 0.5) and b[6:] == (True, 3, 1)
-    assert a[:4] == ("a", 2.0, 0.75, 0.0) and a[6:] == (False, 7, 2)  # of eight parts in four
+    assert (*b[:4], *b[6:]) == ("b", 1.0, 1.0, 0.5, True, 3, 1)
+    assert (*a[:4], *a[6:]) == ("a", 2.0, 0.75, 0.0, False, 7, 2)  # a bound of eight in four cycles
     assert np.isnan([*b[4:6], *a[4:6]]).all()
 
 

@@ -22,7 +22,7 @@ def examples(found: Any) -> list[doctest.DocTest]:
     return [test for test in doctest.DocTestFinder().find(found, found.__name__, globs=here) if test.examples]
 
 
-PUBLIC = tuple(f"{found.__module__}.{found.__qualname__}" for module, name in NAMES for found in [getattr(module, name)])
+PUBLIC = tuple(f"{each.__module__}.{each.__qualname__}" for each in (getattr(m, n) for m, n in NAMES))
 FOLDER = Path(pk.__file__).parent
 WITH_EXAMPLES = sorted(
     ".".join(("perfkit", *path.relative_to(FOLDER).with_suffix("").parts))

@@ -145,7 +145,16 @@ def imported(folder, text):
     return str(file), module
 
 
-PLAIN = "LIMIT = 3\n\n\ndef kept(x, limit=LIMIT):\n    def one():\n        return x + 1\n    return one() if x < limit else [x for _ in (1,)]\n"
+PLAIN = """\
+LIMIT = 3
+
+
+def kept(x, limit=LIMIT):
+    def one():
+        return x + 1
+
+    return one() if x < limit else [x for _ in (1,)]
+"""
 
 
 @pytest.mark.parametrize(
