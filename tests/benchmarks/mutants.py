@@ -706,8 +706,11 @@ class Reached:
         files_of = (f"{mutant.file}:", f"{PurePath(mutant.file).parent}/" if beside else f"{mutant.file}:")
         near = [name for name, (_, entered) in tests.items() if any(f.startswith(files_of) for f in entered)]
         found = [name for name, (_, entered) in tests.items() if (functions or set()) & entered]
+        alike = Alike(self.tree, files)
+        of = alike.words_of(self.tree, mutant)
         for names in (found, near):
             names.sort(key=lambda name: (round(tests[name][0], 1), len(tests[name][1])))
+            names.sort(key=lambda name: alike.place(name, of))
         if every:
             return list(dict.fromkeys([*found, *near, *tests]))
         names = list(dict.fromkeys([*found, *near, *tests])) if beside or not found else found
@@ -718,6 +721,41 @@ class Reached:
                 taken.append(name)
                 seconds += tests[name][0]
         return taken
+
+
+class Alike:
+    """Which test functions speak of what a function speaks of: by the words of both texts, the rare ones first."""
+
+    def __init__(self, tree: Path, files: list[str]) -> None:
+        self.words: dict[str, set[str]] = {}
+        for file in files:
+            text = (tree / file).read_text()
+            for node in ast.parse(text).body:
+                if isinstance(node, ast.FunctionDef):
+                    lines = text.splitlines()[node.lineno - 1 : node.end_lineno]
+                    self.words[f"{file}::{node.name}"] = _words("\n".join(lines))
+        self.often = Counter(word for words in self.words.values() for word in words)
+        self.places: dict[str, int] = {}
+
+    def words_of(self, tree: Path, mutant: Mutant) -> set[str]:
+        """Return the words of the line of a mutation, of its function and of its file's name."""
+        source = (tree / mutant.file).read_bytes()
+        inside = [n for _, n, _ in _functions(source) if _holds(source, n, mutant)]
+        lines = source.decode().splitlines()
+        text = lines[inside[-1].lineno - 1 : inside[-1].end_lineno] if inside else lines[mutant.line - 1 : mutant.line]
+        return _words("\n".join([Path(mutant.file).stem, *text]))
+
+    def place(self, name: str, words: set[str]) -> int:
+        """Return 0 for a case of one of the twenty test functions that are most alike, and 1 for others."""
+        if not self.places:
+            score = {test: sum(1 / self.often[w] for w in own & words) for test, own in self.words.items()}
+            nearest = sorted(score, key=lambda test: -score[test])[:20]
+            self.places = {test: int(test not in nearest) for test in score}
+        return self.places.get(name.partition("[")[0], 1)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]{3,}", text.lower()))
 
 
 def _functions_of(tree: Path, mutant: Mutant) -> set[str] | None:
