@@ -401,3 +401,27 @@ def test_the_delimiters_that_users_of_vtune_choose(write, sign):
 def test_a_sign_before_three_digits_is_what_the_other_numbers_leave(others, grouping, decimal):
     style = settle([Token("1,234", 1), *(Token(text, 2) for text in others)], Report("f"))
     assert (style.grouping, style.decimal) == (grouping, decimal)
+
+
+def test_each_output_of_perf_has_the_seconds_that_it_tells(read):
+    text = (
+        "\n Performance counter stats for './a':\n\n     {}      cycles\n     {}      instructions\n\n"
+        "       {} seconds time elapsed\n\n"
+    )
+    samples = read(text.format(3000, 6000, "1.500000000") + text.format(4000, 9000, "0.250000000"))
+    assert samples.intervals()[["time", "work", "seconds"]].values.tolist() == [[3000, 6000, 1.5], [4000, 9000, 0.25]]
+
+
+@pytest.mark.parametrize("name", ["seconds", "elapsed", "Duration"])
+def test_times_with_a_unit_in_each_cell(read, name):
+    samples = read(f"{name},cycles,instructions\n500ms,3000,6000\n1m 30s,100,300\n1.5s,4000,8000\n")
+    assert samples.intervals()["seconds"].tolist() == [0.5, 90.0, 1.5]
+
+
+@pytest.mark.parametrize(("sign", "left"), [("", 3), (".", 3), ("'", 3), ("", 4)])
+def test_a_row_of_sums_is_left_out_however_its_numbers_are_written(read, sign, left):
+    """The last row holds the sums of the three others, or one of them and one more."""
+    rows = [(1234567, 2000001), (2345678, 3000002), (7000001, 5000001), (10580246, 10000004 + (left - 3))]
+    text = "\n".join(";".join(f"{n:,}".replace(",", sign) for n in row) for row in rows)
+    samples = read(f"cycles;instructions\n{text}\n")
+    assert samples.intervals()["time"].tolist() == [row[0] for row in rows[:left]]
