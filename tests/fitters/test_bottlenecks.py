@@ -24,7 +24,7 @@ from perfkit.fitters.bottlenecks.features import (
 )
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.fitters.bottlenecks.model import rates_of
-from perfkit.fitters.bottlenecks.names import event_map, matched
+from perfkit.fitters.bottlenecks.names import Named, event_map, matched
 from perfkit.machine.classes import CLASSES, classes_of
 from tests.fitters.event_names import map_table
 from tests.simulators.assembled import loop, needs_assembler
@@ -490,3 +490,31 @@ def test_what_is_full_is_used_and_something_is_always_left():
     out = ruled_out(x, names)
     assert [name for name, gone in zip(names, out[0], strict=True) if not gone] == ["L3"]
     assert not out[1].any()
+
+
+def test_rates_of_a_dumps_events_by_hand(tmp_path):
+    """Per cycle; two events are added up to one; no loads at all by a real name were not counted; no misses are none."""
+    (tmp_path / "a.csv").write_text(
+        "cycles,instructions,loads,hits,misses,p0,p1,p5\n100,50,0,10,0,40,10,30\n200,50,20,30,8,90,80,70\n"
+    )
+    names = (
+        Named("mem-loads", "loads"), Named("l1.accesses", "hits"), Named("l1.accesses", "misses"),
+        Named("miss", "misses"),
+        *(Named(f"port.{i}", f"p{i}", shared=True) for i in (0, 1, 5)),
+    )  # fmt: skip
+    rates = rates_of(pk.read_samples(tmp_path / "a.csv"), names, ["interval"])
+    expected = {
+        "mem-loads": [np.nan, 0.1], "l1.accesses": [np.nan, 0.19], "miss": [0.0, 0.04], "instructions": [0.5, 0.25],
+        "port.0": [0.3, 0.1], "port.1": [0.0, 0.05], "port.5": [0.2, 0.0],  # without what the least busy had
+    }  # fmt: skip
+    assert {name: rates[name].tolist() for name in expected} == {
+        name: pytest.approx(values, nan_ok=True) for name, values in expected.items()
+    }
+    two = rates_of(pk.read_samples(tmp_path / "a.csv"), names[:-1], ["interval"])
+    assert two["port.0"].tolist() == pytest.approx([0.4, 0.45])  # of two ports it cannot be told
+
+
+def test_no_loads_by_the_simulators_own_name_are_none(tmp_path):
+    (tmp_path / "a.csv").write_text("cycles,instructions,mem-loads\n100,50,0\n200,50,20\n")
+    rates = rates_of(pk.read_samples(tmp_path / "a.csv"), (Named("mem-loads", "mem-loads"),), ["interval"])
+    assert rates["mem-loads"].tolist() == [0.0, 0.1]
