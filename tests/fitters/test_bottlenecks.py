@@ -493,7 +493,7 @@ def test_what_is_full_is_used_and_something_is_always_left():
 
 
 def test_rates_of_a_dumps_events_by_hand(tmp_path):
-    """Per cycle; two events are added up to one; no loads at all by a real name were not counted; no misses are none."""
+    """Two events are added up to one; no loads at all by a real name were not counted, no misses are none."""
     (tmp_path / "a.csv").write_text(
         "cycles,instructions,loads,hits,misses,p0,p1,p5\n100,50,0,10,0,40,10,30\n200,50,20,30,8,90,80,70\n"
     )
