@@ -430,6 +430,6 @@ def test_a_row_of_sums_is_left_out_however_its_numbers_are_written(read, sign, l
 def test_what_stands_behind_a_table_between_rules_is_no_row(read):
     rule = "======  ============  ======"
     rows = ["cycles  instructions  misses", rule, "  3000          6000      12", "  4000          9000       7"]
-    samples = read("\n".join([rule, *rows, rule, "", "Both   on a quiet core", ""]))
+    samples = read("\n".join([rule, *rows, rule, "", "Two     runs of them  here", ""]))
     assert samples.intervals()[["time", "work"]].values.tolist() == [[3000, 6000], [4000, 9000]]
     assert any("of text around the table" in note for note in samples.notes)
