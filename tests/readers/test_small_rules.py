@@ -8,7 +8,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError
-from perfkit.readers import grid, nsight, perf_text, summary_rows
+from perfkit.readers import grid, key_values, nsight, perf_text, summary_rows
 from perfkit.readers.grid import Grid
 from perfkit.readers.numbers import Token, _well_grouped, settle
 from perfkit.readers.plain_table import _holds_numbers
@@ -433,3 +433,9 @@ def test_what_stands_behind_a_table_between_rules_is_no_row(read):
     samples = read("\n".join([rule, *rows, rule, "", "Two     runs of them  here", ""]))
     assert samples.intervals()[["time", "work"]].values.tolist() == [[3000, 6000], [4000, 9000]]
     assert any("of text around the table" in note for note in samples.notes)
+
+
+@pytest.mark.parametrize(("others", "known"), [(0, True), (1, True), (2, False)])
+def test_three_in_four_lines_are_pairs_of_names_and_values(others, known):
+    record, text = "cycles=3000 instructions=6000 misses=12", "the program says nothing of use"
+    assert key_values.recognise("\n".join([record] * (4 - others) + [text] * others) + "\n") is known
