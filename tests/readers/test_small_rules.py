@@ -11,6 +11,7 @@ from perfkit.errors import FormatError
 from perfkit.readers import grid, key_values, nsight, perf_text, summary_rows
 from perfkit.readers.grid import Grid
 from perfkit.readers.numbers import Token, _well_grouped, settle
+from perfkit.readers.open import _count_lines
 from perfkit.readers.plain_table import _holds_numbers
 from perfkit.readers.report import Report
 from perfkit.samples.clocks import between, clock_of
@@ -439,3 +440,38 @@ def test_what_stands_behind_a_table_between_rules_is_no_row(read):
 def test_three_in_four_lines_are_pairs_of_names_and_values(others, known):
     record, text = "cycles=3000 instructions=6000 misses=12", "the program says nothing of use"
     assert key_values.recognise("\n".join([record] * (4 - others) + [text] * others) + "\n") is known
+
+
+@pytest.mark.parametrize(
+    ("cycles", "steps", "asked"),
+    [
+        ((3000, 4000, 5500, 9000), (3000, 1000, 1500, 3500), True),
+        ((3000, 4000, 5500, 9000), (3000, 1000, 1500, 3501), False),  # it rises, by other steps
+        ((3000, 4000, 4000, 9000), (3000, 1000, 0, 5000), False),  # its steps, but a counter goes on
+    ],
+)
+def test_a_column_beside_its_own_steps_may_be_a_total(read, cycles, steps, asked):
+    rows = [f"{i}.5,{c},{d},{7000 - i * i}" for i, (c, d) in enumerate(zip(cycles, steps, strict=True))]
+    text = "\n".join(["time,cycles,cycles_delta,instructions", *rows]) + "\n"
+    if asked:
+        with pytest.raises(FormatError, match="cycles_delta holds the steps of cycles from row to row"):
+            read(text)
+    else:
+        assert read(text).intervals()["time"].tolist() == list(cycles)
+
+
+@pytest.mark.parametrize(
+    ("data", "lines", "blank"),
+    [
+        (b"a", 1, False),
+        (b"a\n", 1, False),
+        (b"a\nb", 2, False),
+        (b"a\n\nb\n", 3, True),
+        (b"a\n b\n", 2, True),
+        (b"a\n\r\n", 2, True),
+        (b"\na\n", 2, True),
+        (b" a\n", 1, True),
+    ],
+)
+def test_lines_are_counted_and_one_that_may_be_blank_is_seen(data, lines, blank):
+    assert _count_lines(data) == (lines, blank)
