@@ -9,6 +9,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.fitters.bottlenecks.explanation import Weighed
 from perfkit.fitters.bottlenecks.features import (
     CAPACITIES,
     NAMES,
@@ -518,3 +519,38 @@ def test_no_loads_by_the_simulators_own_name_are_none(tmp_path):
     (tmp_path / "a.csv").write_text("cycles,instructions,mem-loads\n100,50,0\n200,50,20\n")
     rates = rates_of(pk.read_samples(tmp_path / "a.csv"), (Named("mem-loads", "mem-loads"),), ["interval"])
     assert rates["mem-loads"].tolist() == [0.0, 0.1]
+
+
+def weighed(first, *, rival=(), probability=None, **other):
+    """Four classes of one row, of which only `status` matters."""
+    none, row = np.zeros((1, 4), dtype=bool), np.array([first], dtype=float)
+    likely = row if probability is None else np.array([probability], dtype=float)
+    given = {
+        "names": np.array(["L1", "L2", "integer units", "vector units"]), "credit": row, "probability": likely,
+        "first": row, "rival": np.array([[i in rival for i in range(4)]]), "final": np.array([False]),
+        "divides": np.array([False]), "either": np.array([False]), "prior": row[0], "gain": row, "shares": {},
+        "full": {}, "needs": {}, "counted": {}, "unused": none,
+    }  # fmt: skip
+    return Weighed(**(given | other))
+
+
+UNSURE, TOLD, NOT = "uncertain", "told", "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (weighed([0.75, 0.1, 0.0, 0.11]), [TOLD, TOLD, TOLD, UNSURE]),  # the likeliest in most ways, or in hardly any
+        (weighed([0.74, 0.26, 0.0, 0.0]), [UNSURE, UNSURE, TOLD, TOLD]),
+        (weighed([0.9, 0.1, 0.0, 0.0], rival=[3]), [UNSURE, TOLD, TOLD, UNSURE]),  # another may be it instead
+        (weighed([0.9, 0.1, 0.0, 0.0], rival=[0]), [UNSURE, TOLD, TOLD, TOLD]),
+        (weighed([0.5, 0.5, 0.0, 0.0], final=np.array([True])), [TOLD, TOLD, TOLD, TOLD]),  # no more can be counted
+        (weighed([0.9, 0.1, 0.0, 0.0], probability=[0.9, np.nan, 0.1, 0.1]), [TOLD, NOT, TOLD, TOLD]),
+        (weighed([0.9, 0.1, 0.0, 0.0], either=np.array([True])), [TOLD, TOLD, UNSURE, UNSURE]),
+        (weighed([0.9, 0.1, 0.0, 0.0], divides=np.array([True])), [UNSURE, TOLD, TOLD, TOLD]),
+        (weighed([0.9, 0.1, 0.0, 0.0], divides=np.array([True]), full={"L1": np.array([True])}), [TOLD] * 4),
+        (weighed([0.9, 0.1, 0.0, 0.0], unused=np.array([[True] * 4])), [UNSURE, TOLD, TOLD, TOLD]),
+    ],
+)
+def test_which_classes_can_be_told(given, said):
+    assert given.status().tolist() == [said]
