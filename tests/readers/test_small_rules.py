@@ -8,7 +8,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError
-from perfkit.readers import grid, key_values, nsight, perf_text, summary_rows
+from perfkit.readers import grid, key_values, nsight, perf_text, summary_rows, toplev
 from perfkit.readers.grid import Grid
 from perfkit.readers.numbers import Token, _well_grouped, settle
 from perfkit.readers.open import _count_lines
@@ -475,3 +475,14 @@ def test_a_column_beside_its_own_steps_may_be_a_total(read, cycles, steps, asked
 )
 def test_lines_are_counted_and_one_that_may_be_blank_is_seen(data, lines, blank):
     assert _count_lines(data) == (lines, blank)
+
+
+@pytest.mark.parametrize(
+    ("share", "running"),
+    [("0.5", 0.005), ("1", 0.01), ("100.0", 1.0), ("100.1", None), ("0", None), ("", None), ("-1", None)],
+)
+def test_the_share_of_time_in_which_toplev_counted(share, running):
+    lines = ["Timestamp,CPUs,Area,Value,Unit,Multiplex", f"1.5,C0,Frontend_Bound,10.0,% Slots,{share}"]
+    (row,) = toplev._rows(lines, Report("f"))
+    assert row["running"] == running or (running is None and np.isnan(row["running"]))
+    assert (row["at"], row["place"], row["value"], row["unit"]) == (1.5, "C0", 10.0, "% Slots")
