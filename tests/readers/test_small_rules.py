@@ -8,7 +8,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError
-from perfkit.readers import grid, key_values, nsight, perf_text, summary_rows, toplev
+from perfkit.readers import grid, key_values, nsight, perf_text, scales, summary_rows, toplev
 from perfkit.readers.grid import Grid
 from perfkit.readers.numbers import Token, _well_grouped, settle
 from perfkit.readers.open import _count_lines
@@ -486,3 +486,14 @@ def test_the_share_of_time_in_which_toplev_counted(share, running):
     (row,) = toplev._rows(lines, Report("f"))
     assert row["running"] == running or (running is None and np.isnan(row["running"]))
     assert (row["at"], row["place"], row["value"], row["unit"]) == (1.5, "C0", 10.0, "% Slots")
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [
+        ("k", 1e3), ("K", 1e3), ("M", 1e6), ("m", 1), ("b", 1), ("B", 1e9), ("g", 1), ("MIO", 1e6), ("Thousands", 1e3),
+        ("ms", 1), ("Joules", 1), ("10^6", 1e6), ("×10⁶", 1e6), ("10⁻³", 1), ("10^12", 1e12),
+    ],
+)  # fmt: skip
+def test_what_a_word_scales_counts_by(unit, factor):
+    assert scales.factor_of(unit) == factor
