@@ -497,3 +497,9 @@ def test_the_share_of_time_in_which_toplev_counted(share, running):
 )  # fmt: skip
 def test_what_a_word_scales_counts_by(unit, factor):
     assert scales.factor_of(unit) == factor
+
+
+def test_files_put_one_after_another_below_a_row_of_units_are_runs(read):
+    header = "cycles,instructions,misses"
+    samples = read(f"{header}\ncount,count,count\n3000,6000,1\n4000,9000,2\n{header}\n5000,100,3\n6000,200,4\n")
+    assert samples.intervals().groupby("run", sort=False)["time"].apply(list).tolist() == [[3000, 4000], [5000, 6000]]
