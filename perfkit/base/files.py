@@ -106,7 +106,7 @@ def replaced(path: str | Path, *own: str) -> Iterator[Path]:
     Examples
     --------
     >>> with replaced("result.json") as temporary:
-    ...     temporary.write_text("{}")
+    ...     _ = temporary.write_text("{}")
     """
     _check_ending(a_path(path, "writing a file"), own)
     target = Path(os.path.realpath(path))

@@ -146,7 +146,7 @@ def factor_of(unit: str) -> float:
     """Return what a word scales counts by; 1 for units (Joules, ms) and for words that scale nothing."""
     if _POWER.fullmatch(unit):
         return 10.0 ** int(unit.partition("10")[2].lstrip("^").translate(_RAISED))
-    return _FACTORS.get(unit, _FACTORS.get(unit.lower(), 1.0) if len(unit) > 1 else 1.0)
+    return _FACTORS.get(unit, _FACTORS.get(unit.lower(), 1.0))
 
 
 def multiplied(values: np.ndarray, factor: "float | np.ndarray") -> np.ndarray:

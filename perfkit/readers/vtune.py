@@ -21,7 +21,7 @@ _EVENT = re.compile(
     r"^(?:Hardware )?Event Count:(?P<event>.+?)(?:\s*\((?P<unit>[KMB])\))?(?::(?P<kind>Self|Total))?$", re.IGNORECASE
 )
 _UNITS = {None: 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
-_DELIMITERS = "^|~"
+_DELIMITERS = "^~"  # beside those that any table may have
 
 
 def recognise(head: str) -> bool:

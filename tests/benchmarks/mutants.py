@@ -6,10 +6,15 @@ the tree, and prints how many were noticed, by part; nothing is changed here. Te
 that read the clock or drive a browser, are left out. A mutation is noticed if a test fails; one under which the tests
 take too long is undecided. Exit status 1 where fewer than nine in ten are noticed.
 
-Which tests: a first run without mutations notes which functions each test enters (kept in the folder, by the text of
-the test's file). A mutation is tried on those that enter its function, the quickest first, then on others of
-its file and its part, as far as `_MOST_SECONDS` reaches; one of a constant, on those that enter a function which names
-it. So few tests can only err towards "survived": ``--again`` tries on all of them what survived, or was undecided.
+Which tests: a first run without mutations notes which functions each test enters (kept by the text of the test's file,
+in `REACHED` with ``--keep``, else in the folder: only files that changed are run again). A mutation is tried on those
+that enter its function, the quickest first; one of a constant, on those that enter a function which names it. What is
+compiled, or runs in a traced process, is tried on the tests that enter its file or its folder, then on others of its
+part. All end at `_MOST_SECONDS`. So few tests can only err towards "survived": ``--again`` tries on all of them what
+survived, or was undecided. A test that fails without the mutation, too, has noticed nothing.
+
+One process collects all tests and forks a child for each mutation, in which the code of its function is exchanged
+(`Warm`): nothing is imported anew, except for constants and what is compiled.
 
 `EQUIVALENT` is the list of mutations that were looked at and change no answer, each with the reason; they are counted
 apart. With ``--store FILE`` each answer is kept as soon as it is known, and what the file holds is not run again: a
@@ -21,7 +26,10 @@ import argparse
 import ast
 import compileall
 import difflib
+import gc
+import gzip
 import hashlib
+import inspect
 import json
 import os
 import random
@@ -33,20 +41,23 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from cProfile import Profile
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from itertools import zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from pathlib import Path, PurePath
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.json")  # {"file: new text of the line": reason}, or "without OLD"
+REACHED = Path(__file__).with_name("reached.json.gz")
 _SLOW_SECONDS = 10
-_MOST_SECONDS, _MOST_TESTS, _MOST_CASES = 30, 1000, 30  # on one mutation; of one test with parameters
+_MOST_SECONDS, _MOST_TESTS, _MOST_CASES = 12, 300, 30  # on one mutation; of one test with parameters
 
 
 def _files(folder: str, *names: str) -> list[str]:
@@ -123,8 +134,18 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/collectors/tracer/*.py": ["tests/collectors/tracer", "tests/collectors/test_pinned.py"],
     },
 }
+_IN_CHILDREN = "perfkit/collectors/tracer/"  # most of it runs in the traced process
 _EVERY = _files("project", "examples")  # those in documentation
-_NOT_RUN = ("benchmarks", "browser", "notebooks")
+_NOT_RUN = (
+    "benchmarks",
+    "browser",
+    "cli",
+    "course",
+    "diagnosis",
+    "notebooks",
+    "plots",
+    "widgets",
+)  # or slow, and of much
 _COMPILES = re.compile(rb"njit|\bcompiled import")  # in the text of a file with functions that numba compiles
 _COPIED, _LINKED = (
     ("perfkit", "tests"),
@@ -276,7 +297,7 @@ class _Watch:
     """
 
     def __init__(self, told: Path, chosen: list[str], traced: str = "") -> None:
-        self.told, self.traced, self.failed = told, traced, ""
+        self.told, self.traced, self.failed, self.why = told, traced, "", ""
         self.place = {name: i for i, name in enumerate(chosen)}
         self.seconds, self.broken = dict[str, float](), set[str]()
         self.entered: dict[str, Any] = {}  # a profile of each test, in C: a trace in Python takes several times as long
@@ -313,14 +334,15 @@ class _Watch:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
-            self.failed = self.failed or report.nodeid
+            if not self.failed:
+                self.failed, self.why = report.nodeid, report.longreprtext[-500:]
             self.broken.add(report.nodeid)
 
     def pytest_collectreport(self, report: Any) -> None:
         self.pytest_runtest_logreport(report)
 
     def pytest_sessionfinish(self) -> None:
-        told: dict[str, Any] = {"by": self.failed}
+        told: dict[str, Any] = {"by": self.failed, "why": self.why}
         if self.traced:
             everyone = self._functions(self.entered.pop("", None))
             told["tests"] = {
@@ -331,7 +353,7 @@ class _Watch:
 
     def _functions(self, profile: Profile | None) -> set[str]:
         codes = [row.code for row in profile.getstats()] if profile else []
-        inside = [c for c in codes if not isinstance(c, str) and c.co_filename.startswith(self.traced)]
+        inside = [c for c in codes if not isinstance(c, str) and c.co_filename.startswith(f"{self.traced}perfkit/")]
         return {f"{c.co_filename.removeprefix(self.traced)}:{_INNER.sub('', c.co_qualname)}" for c in inside}
 
 
@@ -351,8 +373,24 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def planted(tree: Path, mutant: Mutant, tests: list[str], limit: float) -> dict[str, Any]:
-    """Return what the tests say of one mutation in the copy, which is whole again afterwards."""
+def planted(reached: "Reached", mutant: Mutant, tests: list[str], limit: float) -> dict[str, Any]:
+    """Return what the tests say of one mutation in the copy, which is whole again afterwards.
+
+    A test that fails without it, too, has noticed nothing: the next one is asked.
+    """
+    seconds = 0.0
+    while True:
+        said = _planted(reached, mutant, tests, limit)
+        seconds, by = seconds + said["seconds"], said["by"]
+        if by not in tests or reached.warm([], [by], limit)["outcome"] == "survived":
+            return said | {"seconds": round(seconds, 1)}
+        reached.broken.add(by)
+        print(f"{by} fails without a mutation, too: {said['why']}", flush=True)
+        tests = tests[tests.index(by) + 1 :]
+
+
+def _planted(reached: "Reached", mutant: Mutant, tests: list[str], limit: float) -> dict[str, Any]:
+    tree = reached.tree
     path = tree / mutant.file
     source, times = path.read_bytes(), path.stat()
     # numba keeps the compiled callers of what is changed, which hold it: none of a file that uses this one may be used.
@@ -363,11 +401,17 @@ def planted(tree: Path, mutant: Mutant, tests: list[str], limit: float) -> dict[
     if _COMPILES.search(source):
         cache.mkdir(exist_ok=True)
         shutil.copytree(cache, spare, copy_function=os.link)  # numba replaces its files, and never changes one
+    cache = spare if spare.exists() else cache
+    functions = _functions_of(tree, mutant)
     path.write_bytes(mutant.applied(source))
     try:
         for user in users:
             os.utime(user)
-        return outcome(tree, tests, limit, spare if spare.exists() else cache)
+        if functions and _place(source, mutant)[0]:
+            said = reached.warm([str(path), source.decode(), mutant.applied(source).decode(), str(cache)], tests, limit)
+            if said["outcome"] != "not exchanged":
+                return said
+        return outcome(tree, lambda told: _run(tree, tests, cache, _Watch(told, tests)), limit)
     finally:
         path.write_bytes(source)
         for user, was in {**kept, path: times}.items():
@@ -386,7 +430,7 @@ def _compiled_users(tree: Path, path: Path) -> list[Path]:
     return sorted(users - {path})
 
 
-def outcome(tree: Path, tests: list[str], limit: float, cache: Path, traced: str = "") -> dict[str, Any]:
+def outcome(tree: Path, run: Callable[[Path], int], limit: float) -> dict[str, Any]:
     """Run tests in a child of this process, which has the libraries: noticed, survived or undecided, and by whom."""
     begin, told = time.monotonic(), tree / "told.json"
     told.unlink(missing_ok=True)
@@ -395,7 +439,7 @@ def outcome(tree: Path, tests: list[str], limit: float, cache: Path, traced: str
         status = 3
         try:
             os.setsid()
-            status = _run(tree, tests, cache, _Watch(told, [] if traced else tests, traced))
+            status = run(told)
         finally:  # nothing of the parent's is to be cleaned up here
             os._exit(status)
     status = None
@@ -403,7 +447,7 @@ def outcome(tree: Path, tests: list[str], limit: float, cache: Path, traced: str
     while status is None and _spent(child) < limit and time.monotonic() < begin + 4 * limit:
         done, how = os.waitpid(child, os.WNOHANG)
         status = os.waitstatus_to_exitcode(how) if done else None
-        time.sleep(0.05)
+        time.sleep(0.02)
     if status is None:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -418,12 +462,12 @@ def _spent(process: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def _run(tree: Path, tests: list[str], cache: Path, watch: _Watch) -> int:
+def _run(tree: Path, tests: list[str], cache: Path, plugin: Any) -> int:
     import numba
 
     os.chdir(tree)
     sys.path[:0] = [str(tree), str(tree / "widgets")]
-    sys.dont_write_bytecode = not watch.traced
+    sys.dont_write_bytecode = True
     os.environ |= {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": f"{tree}:{tree / 'widgets'}"}
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     numba.config.reload_config()
@@ -432,8 +476,131 @@ def _run(tree: Path, tests: list[str], cache: Path, watch: _Watch) -> int:
         os.dup2(null, out)
     files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
     marked = "not measures and not browser and not shared_data"
-    stop = [] if watch.traced else ["-x"]
-    return int(pytest.main([*stop, "-q", "-p", "no:cacheprovider", "-m", marked, *files], plugins=[watch]))
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--basetemp", str(tree / "temporary"), "-m", marked]
+    return int(pytest.main([*options, *files], plugins=[plugin]))
+
+
+class Warm:
+    """A process that has collected tests, and forks a child for each run of some of them.
+
+    A mutation of a function written in Python is made in the child: the function's code is exchanged. One whose code
+    ran while the tests were collected is not, nor is one of a constant of a file, or compiled by numba: these need a
+    process that imports anew (`_planted`).
+    """
+
+    def __init__(self, tree: Path, files: list[str]) -> None:
+        self.files, (theirs, self._told), (self._asked, ours) = files, os.pipe(), os.pipe()
+        self.process = os.fork()
+        if not self.process:
+            try:
+                self.tree, self.asked, self.answers = tree, os.fdopen(theirs), os.fdopen(ours, "w")
+                os.close(self._told)
+                os.close(self._asked)
+                self.collecting = Profile(builtins=False)
+                self.collecting.enable()
+                _run(tree, files, tree / "numba", self)
+            finally:
+                os._exit(0)
+        os.close(theirs)
+        os.close(ours)
+        self.out, self.into = os.fdopen(self._told, "w"), os.fdopen(self._asked)
+
+    def __call__(self, exchanged: list[str], tests: list[str], limit: float, traced: str = "") -> dict[str, Any]:
+        """Return the `outcome` of some tests; "not exchanged" where the function's code cannot be."""
+        self.out.write(json.dumps([exchanged, tests, limit, traced]) + "\n")
+        self.out.flush()
+        line = self.into.readline()
+        if not line:
+            raise SystemExit("the tests could not be collected: " + " ".join(self.files))
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def close(self) -> None:
+        self.out.close()
+        os.waitpid(self.process, 0)
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        self.collecting.disable()
+        ran = {row.code for row in self.collecting.getstats() if not isinstance(row.code, str)}
+        for line in self.asked:
+            exchanged, tests, limit, traced = json.loads(line)
+            codes = exchangeable(*exchanged[:3], ran) if exchanged else {}
+            said: dict[str, Any] = {"outcome": "not exchanged"}
+            if codes is not None:
+                run = partial(self._child, session, codes, exchanged[3:], tests, traced)
+                said = outcome(self.tree, run, limit)
+            self.answers.write(json.dumps(said) + "\n")
+            self.answers.flush()
+        return True
+
+    def _child(
+        self,
+        session: Any,
+        codes: dict[CodeType, CodeType],
+        cache: list[str],
+        tests: list[str],
+        traced: str,
+        told: Path,
+    ) -> int:
+        for folder in cache:
+            os.environ["NUMBA_CACHE_DIR"] = folder  # of what the tests start: files have changed
+        for function in _living() if codes else ():
+            if function.__code__.co_filename.startswith(f"{self.tree}/perfkit/") and function.__code__ in codes:
+                function.__code__ = codes[function.__code__]
+        watch = _Watch(told, [], traced)
+        session.config.pluginmanager.register(watch)
+        wanted = set(tests)
+        by_name = {item.nodeid: item for item in session.items if item.nodeid in wanted}
+        if traced:
+            by_name = {item.nodeid: item for item in session.items if item.nodeid.partition("::")[0] in wanted}
+        items = [by_name[name] for name in (by_name if traced else tests) if name in by_name]
+        for item, following in zip_longest(items, items[1:]):
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+            if watch.failed and not traced:
+                break
+        watch.pytest_sessionfinish()
+        return int(bool(watch.failed))
+
+
+def _living() -> list[FunctionType]:
+    gc.unfreeze()
+    return [f for f in gc.get_objects() if isinstance(f, FunctionType)]
+
+
+def exchangeable(file: str, old: str, new: str, ran: Collection[CodeType] = ()) -> dict[CodeType, CodeType] | None:
+    """Return what becomes of the code of each changed function of a file, and of those inside of it.
+
+    None where more changed than functions' code, where one of them ran already, or where none of them can be found.
+    """
+    codes: dict[CodeType, CodeType] = {}
+    if not _paired(compile(old, file, "exec"), compile(new, file, "exec"), codes):
+        return None
+    if any(code in ran for code in codes):
+        return None
+    living = [f for f in _living() if f.__code__.co_filename == file and f.__code__ in codes]
+    return codes if living else None
+
+
+def _paired(old: CodeType, new: CodeType, codes: dict[CodeType, CodeType]) -> bool:
+    """Add to the codes the functions that differ; False where a class or the file itself does."""
+    inner = [[c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new)]
+    if [c.co_qualname for c in inner[0]] != [c.co_qualname for c in inner[1]]:
+        return False
+    kept = len(codes)
+    if not all(_paired(*both, codes) for both in zip(*inner, strict=True)):
+        return False
+    own = [
+        (c.co_code, [x if not isinstance(x, CodeType) else None for x in c.co_consts], c.co_names, c.co_varnames)
+        for c in (old, new)
+    ]
+    is_function = bool(old.co_flags & inspect.CO_NEWLOCALS)  # neither a class nor a file
+    if repr(own[0]) != repr(own[1]) and not is_function:
+        return False
+    if is_function and (repr(own[0]) != repr(own[1]) or len(codes) > kept):
+        if old.co_freevars != new.co_freevars:
+            return False
+        codes[old] = new
+    return True
 
 
 def test_files(tree: Path, file: str, patterns: list[str]) -> list[str]:
@@ -451,6 +618,46 @@ def test_files(tree: Path, file: str, patterns: list[str]) -> list[str]:
     return list(dict.fromkeys(str(f.relative_to(tree)) for some in found for f in some if f.exists()))
 
 
+Rows = dict[tuple[str, str], dict[str, Any]]
+"""By file of tests and its text's hash: of each test its seconds, whether it passes, and the functions entered."""
+
+
+def known() -> Rows:
+    """Return what `REACHED` holds: its functions have numbers, each told by its distance from the one before."""
+    if not REACHED.exists():
+        return {}
+    functions, files = json.loads(gzip.decompress(REACHED.read_bytes()))
+    return {
+        (file, text): {
+            f"{file}::{name}": [seconds, passed, [functions[i] for i in accumulate(steps)]]
+            for name, (seconds, passed, steps) in tests.items()
+        }
+        for file, (text, tests) in files.items()
+    }
+
+
+def keep(rows: Rows) -> None:
+    """Write to `REACHED` what is known of each file of tests as it is now."""
+    numbers: dict[str, int] = {}
+    files: dict[str, Any] = {}
+    for (file, text), tests in sorted(rows.items()):
+        if (ROOT / file).exists() and _text(ROOT / file) == text:
+            entered = {name: sorted(numbers.setdefault(f, len(numbers)) for f in row[2]) for name, row in tests.items()}
+            files[file] = (
+                text,
+                {
+                    name.partition("::")[2]: (*row[:2], [b - a for a, b in pairwise((0, *entered[name]))])
+                    for name, row in tests.items()
+                },
+            )
+    told = json.dumps([list(numbers), files], separators=(",", ":")).encode()
+    REACHED.write_bytes(gzip.compress(told, mtime=0))
+
+
+def _text(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+
+
 class Reached:
     """Which functions each test enters, and how long it takes, of the files of tests asked for; kept in a file.
 
@@ -465,23 +672,28 @@ class Reached:
     def __init__(self, tree: Path, limit: float) -> None:
         self.tree, self.limit, self.file = tree, limit, tree / "reached.jsonl"
         lines = self.file.read_text().splitlines() if self.file.exists() else []
-        self.rows = {(row["file"], row["text"]): row["tests"] for row in map(json.loads, lines)}
+        self.rows = known() | {(row["file"], row["text"]): row["tests"] for row in map(json.loads, lines)}
+        self.broken = set[str]()  # tests that fail without a mutation
+        self.warm: Any = None
+
+    def collect(self, files: list[str]) -> None:
+        """Start the process that runs the tests of these files, and wait until it has read the code."""
+        self.warm = Warm(self.tree, files)
+        self.warm([], [], self.limit)
 
     def tests(self, files: list[str]) -> dict[str, tuple[float, set[str]]]:
         """Return by test its seconds and functions: of those that pass without a mutation, within ten seconds."""
         out: dict[str, tuple[float, set[str]]] = {}
         for file in files:
-            key = (file, hashlib.sha256((self.tree / file).read_bytes()).hexdigest()[:16])
+            key = (file, _text(self.tree / file))
             if key not in self.rows:
-                ran = outcome(self.tree, [file], self.limit, self.tree / "numba", f"{self.tree}/")
-                if "tests" not in ran:
-                    raise SystemExit(f"{file}, without any mutation: {ran}")
-                self.rows[key] = ran["tests"]
+                ran = self.warm([], [file], self.limit, f"{self.tree}/")
+                self.rows[key] = ran.get("tests", {})  # none of a file that takes too long
                 with self.file.open("a") as kept:
                     kept.write(json.dumps({"file": key[0], "text": key[1], "tests": self.rows[key]}) + "\n")
                 print(f"{file}: {len(self.rows[key])} tests in {ran['seconds']} s", flush=True)
             for name, (seconds, passed, functions) in self.rows[key].items():
-                if passed and seconds <= _SLOW_SECONDS:
+                if passed and seconds <= _SLOW_SECONDS and name not in self.broken:
                     out[name] = (seconds, set(functions))
         return out
 
@@ -489,13 +701,19 @@ class Reached:
         """Return the tests to try a mutation on, in their order."""
         tests = self.tests(files)
         functions = _functions_of(self.tree, mutant)
-        near = [name for name, (_, entered) in tests.items() if any(f.startswith(f"{mutant.file}:") for f in entered)]
-        # What is compiled, or runs in a child, leaves no trace: the file's tests, and the part's in their order.
+        # What is compiled, or runs in a child, leaves no trace: those that enter its file, or what starts the child.
+        beside = mutant.file.startswith(_IN_CHILDREN)
+        files_of = (f"{mutant.file}:", f"{PurePath(mutant.file).parent}/" if beside else f"{mutant.file}:")
+        near = [name for name, (_, entered) in tests.items() if any(f.startswith(files_of) for f in entered)]
         found = [name for name, (_, entered) in tests.items() if (functions or set()) & entered]
-        found.sort(key=lambda name: (round(tests[name][0], 1), len(tests[name][1])))
-        names = list(dict.fromkeys([*found, *near, *tests]))
+        alike = Alike(self.tree, files)
+        of = alike.words_of(self.tree, mutant)
+        for names in (found, near):
+            names.sort(key=lambda name: (round(tests[name][0], 1), len(tests[name][1])))
+            names.sort(key=lambda name: alike.place(name, of))
         if every:
-            return names
+            return list(dict.fromkeys([*found, *near, *tests]))
+        names = list(dict.fromkeys([*found, *near, *tests])) if beside or not found else found
         taken, seconds, cases = list[str](), 0.0, Counter[str]()
         for name in names:
             cases[one := name.partition("[")[0]] += 1
@@ -503,6 +721,41 @@ class Reached:
                 taken.append(name)
                 seconds += tests[name][0]
         return taken
+
+
+class Alike:
+    """Which test functions speak of what a function speaks of: by the words of both texts, the rare ones first."""
+
+    def __init__(self, tree: Path, files: list[str]) -> None:
+        self.words: dict[str, set[str]] = {}
+        for file in files:
+            text = (tree / file).read_text()
+            for node in ast.parse(text).body:
+                if isinstance(node, ast.FunctionDef):
+                    lines = text.splitlines()[node.lineno - 1 : node.end_lineno]
+                    self.words[f"{file}::{node.name}"] = _words("\n".join(lines))
+        self.often = Counter(word for words in self.words.values() for word in words)
+        self.places: dict[str, int] = {}
+
+    def words_of(self, tree: Path, mutant: Mutant) -> set[str]:
+        """Return the words of the line of a mutation, of its function and of its file's name."""
+        source = (tree / mutant.file).read_bytes()
+        inside = [n for _, n, _ in _functions(source) if _holds(source, n, mutant)]
+        lines = source.decode().splitlines()
+        text = lines[inside[-1].lineno - 1 : inside[-1].end_lineno] if inside else lines[mutant.line - 1 : mutant.line]
+        return _words("\n".join([Path(mutant.file).stem, *text]))
+
+    def place(self, name: str, words: set[str]) -> int:
+        """Return 0 for a case of one of the twenty test functions that are most alike, and 1 for others."""
+        if not self.places:
+            score = {test: sum(1 / self.often[w] for w in own & words) for test, own in self.words.items()}
+            nearest = sorted(score, key=lambda test: -score[test])[:20]
+            self.places = {test: int(test not in nearest) for test in score}
+        return self.places.get(name.partition("[")[0], 1)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]{3,}", text.lower()))
 
 
 def _functions_of(tree: Path, mutant: Mutant) -> set[str] | None:
@@ -626,6 +879,7 @@ def main() -> int:
     parser.add_argument("--store", type=Path, help="the file that keeps what is known")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing more after this time")
     parser.add_argument("--again", action="store_true", help="try what survived, or was undecided, on all tests")
+    parser.add_argument("--keep", action="store_true", help="write what the tests enter to the file in this folder")
     parser.add_argument("--folder", type=Path, help="for the copy of the tree, with what is compiled; used again")
     asked = parser.parse_args()
     end = time.monotonic() + asked.seconds
@@ -643,6 +897,9 @@ def main() -> int:
         folder = asked.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         reached = Reached(folder if asked.list else copied(folder), 10 * asked.limit)
+        if not asked.list:
+            every = [file for _, m, tests in chosen for file in test_files(reached.tree, m.file, tests)]
+            reached.collect(list(dict.fromkeys(every)))
         for number, (part, mutant, tests) in enumerate(chosen, 1):
             source = ((ROOT if asked.list else reached.tree) / mutant.file).read_bytes()
             told = f"{mutant.file}:{mutant.line}\n{mutant.told(source)}"
@@ -658,7 +915,7 @@ def main() -> int:
                     tally[part]["not tried"] += 1
                     continue
                 names = reached.chosen(mutant, test_files(reached.tree, mutant.file, tests), every=asked.again)
-                known[told] = {"change": told, **planted(reached.tree, mutant, names, asked.limit), "tests": len(names)}
+                known[told] = {"change": told, **planted(reached, mutant, names, asked.limit), "tests": len(names)}
                 if asked.store:
                     with asked.store.open("a") as file:
                         file.write(json.dumps(known[told]) + "\n")
@@ -669,6 +926,8 @@ def main() -> int:
             print(f"{number:3} {place}: {found['outcome']} after {found['seconds']} s {by}", flush=True)
             if found["outcome"] != "noticed":
                 print(change, flush=True)
+        if asked.keep:
+            keep(reached.rows)
     if asked.list:
         return 0
     kinds = ("noticed", "survived", "equivalent", "undecided", "not tried")

@@ -9,6 +9,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.fitters.bottlenecks.explanation import Weighed
 from perfkit.fitters.bottlenecks.features import (
     CAPACITIES,
     NAMES,
@@ -24,7 +25,7 @@ from perfkit.fitters.bottlenecks.features import (
 )
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.fitters.bottlenecks.model import rates_of
-from perfkit.fitters.bottlenecks.names import event_map, matched
+from perfkit.fitters.bottlenecks.names import Named, event_map, matched
 from perfkit.machine.classes import CLASSES, classes_of
 from tests.fitters.event_names import map_table
 from tests.simulators.assembled import loop, needs_assembler
@@ -490,3 +491,66 @@ def test_what_is_full_is_used_and_something_is_always_left():
     out = ruled_out(x, names)
     assert [name for name, gone in zip(names, out[0], strict=True) if not gone] == ["L3"]
     assert not out[1].any()
+
+
+def test_rates_of_a_dumps_events_by_hand(tmp_path):
+    """Two events are added up to one; no loads at all by a real name were not counted, no misses are none."""
+    (tmp_path / "a.csv").write_text(
+        "cycles,instructions,loads,hits,misses,p0,p1,p5\n100,50,0,10,0,40,10,30\n200,50,20,30,8,90,80,70\n"
+    )
+    names = (
+        Named("mem-loads", "loads"), Named("l1.accesses", "hits"), Named("l1.accesses", "misses"),
+        Named("miss", "misses"),
+        *(Named(f"port.{i}", f"p{i}", shared=True) for i in (0, 1, 5)),
+    )  # fmt: skip
+    rates = rates_of(pk.read_samples(tmp_path / "a.csv"), names, ["interval"])
+    expected = {
+        "mem-loads": [np.nan, 0.1], "l1.accesses": [np.nan, 0.19], "miss": [0.0, 0.04], "instructions": [0.5, 0.25],
+        "port.0": [0.3, 0.1], "port.1": [0.0, 0.05], "port.5": [0.2, 0.0],  # without what the least busy had
+    }  # fmt: skip
+    assert {name: rates[name].tolist() for name in expected} == {
+        name: pytest.approx(values, nan_ok=True) for name, values in expected.items()
+    }
+    two = rates_of(pk.read_samples(tmp_path / "a.csv"), names[:-1], ["interval"])
+    assert two["port.0"].tolist() == pytest.approx([0.4, 0.45])  # of two ports it cannot be told
+
+
+def test_no_loads_by_the_simulators_own_name_are_none(tmp_path):
+    (tmp_path / "a.csv").write_text("cycles,instructions,mem-loads\n100,50,0\n200,50,20\n")
+    rates = rates_of(pk.read_samples(tmp_path / "a.csv"), (Named("mem-loads", "mem-loads"),), ["interval"])
+    assert rates["mem-loads"].tolist() == [0.0, 0.1]
+
+
+def weighed(first, *, rival=(), probability=None, **other):
+    """Four classes of one row, of which only `status` matters."""
+    none, row = np.zeros((1, 4), dtype=bool), np.array([first], dtype=float)
+    likely = row if probability is None else np.array([probability], dtype=float)
+    given = {
+        "names": np.array(["L1", "L2", "integer units", "vector units"]), "credit": row, "probability": likely,
+        "first": row, "rival": np.array([[i in rival for i in range(4)]]), "final": np.array([False]),
+        "divides": np.array([False]), "either": np.array([False]), "prior": row[0], "gain": row, "shares": {},
+        "full": {}, "needs": {}, "counted": {}, "unused": none,
+    }  # fmt: skip
+    return Weighed(**(given | other))
+
+
+UNSURE, TOLD, NOT = "uncertain", "told", "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (weighed([0.75, 0.1, 0.0, 0.11]), [TOLD, TOLD, TOLD, UNSURE]),  # the likeliest in most ways, or in hardly any
+        (weighed([0.74, 0.26, 0.0, 0.0]), [UNSURE, UNSURE, TOLD, TOLD]),
+        (weighed([0.9, 0.1, 0.0, 0.0], rival=[3]), [UNSURE, TOLD, TOLD, UNSURE]),  # another may be it instead
+        (weighed([0.9, 0.1, 0.0, 0.0], rival=[0]), [UNSURE, TOLD, TOLD, TOLD]),
+        (weighed([0.5, 0.5, 0.0, 0.0], final=np.array([True])), [TOLD, TOLD, TOLD, TOLD]),  # no more can be counted
+        (weighed([0.9, 0.1, 0.0, 0.0], probability=[0.9, np.nan, 0.1, 0.1]), [TOLD, NOT, TOLD, TOLD]),
+        (weighed([0.9, 0.1, 0.0, 0.0], either=np.array([True])), [TOLD, TOLD, UNSURE, UNSURE]),
+        (weighed([0.9, 0.1, 0.0, 0.0], divides=np.array([True])), [UNSURE, TOLD, TOLD, TOLD]),
+        (weighed([0.9, 0.1, 0.0, 0.0], divides=np.array([True]), full={"L1": np.array([True])}), [TOLD] * 4),
+        (weighed([0.9, 0.1, 0.0, 0.0], unused=np.array([[True] * 4])), [UNSURE, TOLD, TOLD, TOLD]),
+    ],
+)
+def test_which_classes_can_be_told(given, said):
+    assert given.status().tolist() == [said]

@@ -171,6 +171,11 @@ def test_r2_of_a_target_that_does_not_vary_is_not_a_number():
     assert np.isnan(r_squared(M, np.array([0.1, 0.0])))
 
 
+def test_of_a_target_that_is_zero_throughout_nothing_is_explained():
+    rows = np.array([[1.0, 2.0, 0.0], [1.0, 5.0, 0.0]])
+    assert np.isnan(r_squared(rows.T @ rows, np.zeros(2)))
+
+
 def test_an_ipc_of_zero_or_below_at_no_misses_has_no_base():
     assert np.isnan(to_stack("ipc", np.array([0.0, 1.0]))).all()
     assert to_stack("ipc", np.array([2.0, 20.0])).tolist() == [0.5, 10.0]

@@ -1,5 +1,6 @@
 """Roofline: evaluation, checks, tables."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.spire.hull import turn, upper_hull
-from perfkit.fitters.spire.roofline import _given, corners_of, fit_points
+from perfkit.fitters.spire.roofline import _given, corners_of, fit_points, fit_roofline
 
 
 @pytest.fixture
@@ -154,3 +155,16 @@ def test_the_side_of_a_line_is_that_of_fractions():
         found.add(said := turn(ax, float(ay), bx, float(by), cx, float(cy)))
         assert said == (exact > 0) - (exact < 0)
     assert {-1, 1} <= found
+
+
+@pytest.mark.parametrize(
+    ("intensity", "throughput", "rows"),
+    [
+        ([1, 2, 3], [0.5, -0.1, 2], [1]),
+        ([1, np.nan, -0.5, 0], [0, 0.5, 0.25, 0.125], [1, 2]),
+        ([np.inf, 2, 3, 4], [1, np.inf, np.nan, 0.5], [1, 2]),
+    ],
+)
+def test_the_rows_of_what_is_no_sample_are_told(intensity, throughput, rows):
+    with pytest.raises(DataError, match=re.escape(f"not so in rows {rows}")):
+        fit_roofline(intensity, throughput)

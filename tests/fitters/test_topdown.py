@@ -9,7 +9,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, PerfkitWarning, SettingError
-from perfkit.fitters.topdown import FRACTIONS, SCHEMES, TopDown
+from perfkit.fitters.topdown import CYCLES, FRACTIONS, SCHEMES, TopDown, _names
 
 INTEL = {
     "cpu_clk_unhalted.thread": 1000,
@@ -162,3 +162,12 @@ def test_toplevs_shares_are_the_first_level(work):
     assert found.scheme == "toplev's first level"
     assert found.runs.loc["a"].tolist() == pytest.approx([0.25, 0.1, 0.05, 0.6])
     assert found.main["a"] == "back_end"
+
+
+def test_cycles_are_those_of_the_time_axis_where_several_events_count_them(tmp_path):
+    (tmp_path / "a.csv").write_text("cycles,cpu_clk_unhalted.thread,instructions\n3000,2900,6000\n4000,3900,6100\n")
+    for asked in ("cycles", "cpu_clk_unhalted.thread"):
+        samples = pk.read_samples(tmp_path / "a.csv", time_event=asked)
+        assert _names(samples)[CYCLES] == asked
+    (tmp_path / "b.csv").write_text("cycles,seconds,instructions\n3000,1.5,6000\n4000,2.25,6100\n")
+    assert _names(pk.read_samples(tmp_path / "b.csv", time_event="seconds"))[CYCLES] == "cycles"

@@ -57,6 +57,23 @@ def test_a_stack_of_a_fleet_is_the_stack_of_its_intervals(fleet):
         assert (facts["machines"], facts["intervals"]) == (8, 2400)
 
 
+@pytest.mark.parametrize(("method", "below"), [("ols", True), ("nnls", False)])
+def test_the_interval_of_an_event_that_costs_nothing_ends_at_zero_where_no_part_is_negative(tmp_path, method, below):
+    for i in range(8):
+        (tmp_path / f"machine=m{i}").mkdir()
+        machine(tmp_path, f"m{i}", "v1", 10 * i, penalties={"branch-misses": 15.0, "cache-misses": 0.0})
+    merged = pk.CpiStack(method=method, form="cpi", resamples=50, placebos=20).fit(
+        open_samples(tmp_path, paths="{version}.parquet")
+    )
+    parts = merged.table.set_index("part")[["low", "component", "high"]].drop("residual")
+    assert np.isfinite(parts).all(axis=None)
+    assert (parts["low"] <= parts["component"]).all()
+    assert (parts["component"] <= parts["high"]).all()
+    assert parts.loc["branch-misses", "low"] > 0
+    assert bool(parts.loc["cache-misses", "low"] < 0) is below
+    assert below or parts.loc["cache-misses", "low"] == 0
+
+
 def test_an_event_has_the_colour_that_it_has_in_a_single_stack(fleet):
     settings = pk.CpiStack(resamples=0, placebos=2)
     colours = []

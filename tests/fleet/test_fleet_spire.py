@@ -233,6 +233,62 @@ def test_the_sums_of_a_machine_by_hand():
     assert sums.tolist() == [6, 8, 4, 3, 4]  # one is left of 2.5; 2 and 3 lie outside of 2.5 to 2.9
 
 
+@pytest.mark.parametrize(
+    ("time", "work", "count", "share"),
+    [
+        (0.0, 2.0, 1.0, 1.0),  # no time
+        (-1.0, 2.0, 1.0, 1.0),
+        (1.0, -2.0, 1.0, 1.0),
+        (1.0, 2.0, -1.0, 1.0),
+        (1.0, 2.0, np.nan, 1.0),  # not counted
+        (1.0, 0.0, 0.0, 1.0),  # nothing happened
+        (1.0, 2.0, 1.0, 0.4),  # counted in too little of the interval
+    ],
+)
+def test_what_is_no_sample_of_a_machine_adds_nothing(time, work, count, share):
+    sums = np.zeros(5)
+    line = np.array([0.0, 3.0]), np.array([0.0, 1.5])
+    given = (np.array([4.0, x]) for x in (time, work, count))  # beside a sample of four cycles at an intensity of 1
+    _sum(*given, np.array([0.5, share]), 0.5, *line, 3.0, 0.5, 0.0, 3.0, sums)
+    assert sums.tolist() == [4, 4 * 0.5, 4, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("work", "count", "bound", "left"),
+    [
+        (2.0, 0.0, 0.5, 0),  # an event that did not happen: what the line tends to, right of the peak
+        (8.0, 2.0, 0.75, 0),  # beyond the last point
+        (6.0, 2.0, 0.75, 0),
+        (5.0, 2.0, 0.875, 0),  # in the middle of the falling piece
+        (4.0, 2.0, 1.0, 4),  # the peak
+        (0.0, 2.0, 0.0, 4),  # no work
+    ],
+)
+def test_the_bound_of_a_sample_on_each_piece_of_a_roofline(work, count, bound, left):
+    sums, none = np.zeros(5), np.empty(0)
+    line = np.array([0.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.75])
+    _sum(np.array([4.0]), np.array([work]), np.array([count]), none, 0.0, *line, 2.0, 0.5, 0.0, np.inf, sums)
+    assert sums.tolist() == [4, 4 * bound, left, 0, 1]
+
+
+def test_a_roofline_that_rises_for_ever_has_its_peak_at_infinity():
+    sums, none = np.zeros(5), np.empty(0)
+    line = np.array([0.0, 2.0]), np.array([0.0, 1.0])
+    _sum(np.array([4.0]), np.array([2.0]), np.zeros(1), none, 0.0, *line, np.inf, 3.0, 0.0, np.inf, sums)
+    assert sums.tolist() == [4, 12, 4, 0, 1]
+
+
+def test_the_rows_of_a_group_are_sorted_by_their_bound_and_those_of_two_machines_have_no_interval():
+    machines = [
+        {"a": np.array([1.0, 4.0, 0.0, 0.0, 2.0]), "b": np.array([2.0, 2.0, 2.0, 1.0, 3.0])},
+        {"a": np.array([3.0, 4.0, 3.0, 0.0, 5.0])},
+    ]
+    b, a = _group(["a", "b"], machines, 50, 0.9, 0)
+    assert (*b[:4], *b[6:]) == ("b", 1.0, 1.0, 0.5, True, 3, 1)
+    assert (*a[:4], *a[6:]) == ("a", 2.0, 0.75, 0.0, False, 7, 2)  # a bound of eight in four cycles
+    assert np.isnan([*b[4:6], *a[4:6]]).all()
+
+
 def test_the_rows_of_a_group_by_hand():
     # Three machines that are alike: the bound of each draw is the bound, so no other event is a candidate.
     machine = {"a": np.array([1.0, 1.0, 1.0, 0.0, 1.0]), "b": np.array([1.0, 2.0, 0.0, 0.5, 1.0])}

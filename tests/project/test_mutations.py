@@ -1,6 +1,10 @@
 """The program that plants mutations: a list of them is followed while the code changes."""
 
+import gc
+import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -99,13 +103,13 @@ def test_the_tests_of_a_mutation_are_the_nearest_and_quickest(tmp_path, monkeypa
         "fails": [0.1, False, of],
         "too slow": [11.0, True, of],
     }
-    text = mutants.hashlib.sha256(b"").hexdigest()[:16]
+    text = mutants._text(tmp_path / "tests/test_code.py")
     reached.rows["tests/test_code.py", text] = rows
     start = CODE.index(b"x - 7")
     mutant = Mutant("perfkit/code.py", 1, start, start + 5, "0")
-    assert reached.chosen(mutant, ["tests/test_code.py"]) == ["quick", "slow", "elsewhere"]
+    assert reached.chosen(mutant, ["tests/test_code.py"]) == ["quick", "slow"]
     monkeypatch.setattr(mutants, "_MOST_SECONDS", 0.3)
-    assert reached.chosen(mutant, ["tests/test_code.py"]) == ["quick", "elsewhere"]
+    assert reached.chosen(mutant, ["tests/test_code.py"]) == ["quick"]
     assert reached.chosen(mutant, ["tests/test_code.py"], every=True) == ["quick", "slow", "elsewhere"]
 
 
@@ -128,3 +132,102 @@ def test_two_statements_that_are_left_out_have_two_names(old, new, key):
 
 def test_the_time_of_a_process_is_what_it_and_its_children_took():
     assert mutants._spent(os.getpid()) == pytest.approx(sum(os.times()[:4]), abs=0.2)
+
+
+# ------------------------------------------------------------------ exchanged code
+
+
+def imported(folder, text):
+    file = folder / "exchanged_code.py"
+    file.write_text(text)
+    module = type(mutants)(file.stem)
+    exec(compile(text, str(file), "exec"), vars(module))
+    return str(file), module
+
+
+PLAIN = """\
+LIMIT = 3
+
+
+def kept(x, limit=LIMIT):
+    def one():
+        return x + 1
+
+    return one() if x < limit else [x for _ in (1,)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "answer"),
+    [("x < limit", "x <= limit", 4), ("x + 1", "x + 2", [3]), ("for _ in (1,)", "for _ in (1, 2)", [3, 3])],
+)
+def test_the_code_of_a_function_and_of_those_inside_is_exchanged(tmp_path, old, new, answer):
+    file, module = imported(tmp_path, PLAIN)
+    codes = mutants.exchangeable(file, PLAIN, PLAIN.replace(old, new))
+    assert module.kept(3) == [3]
+    module.kept.__code__ = codes[module.kept.__code__]
+    assert module.kept(3) == answer
+    assert module.kept(2) == (4 if "2" in new and "+" in new else 3)
+
+
+@pytest.mark.parametrize(("old", "new"), [("LIMIT = 3", "LIMIT = 4"), ("limit=LIMIT", "limit=7")])
+def test_what_a_file_executes_when_it_is_imported_is_not_exchanged(tmp_path, old, new):
+    file, module = imported(tmp_path, PLAIN)
+    assert mutants.exchangeable(file, PLAIN, PLAIN.replace(old, new)) is None
+    assert module.kept(3) == [3]
+
+
+def test_code_that_ran_before_or_that_nobody_holds_is_not_exchanged(tmp_path):
+    file, module = imported(tmp_path, PLAIN)
+    new = PLAIN.replace("x + 1", "x + 2")
+    assert mutants.exchangeable(file, PLAIN, new, {module.kept.__code__}) is None
+    del module
+    gc.collect()
+    assert mutants.exchangeable(file, PLAIN, new) is None
+
+
+def test_tests_run_in_children_of_a_process_that_has_collected_them(tmp_path):
+    (tmp_path / "perfkit").mkdir()
+    (tmp_path / "perfkit/__init__.py").touch()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    measures\n    browser\n    shared_data\n")
+    code = tmp_path / "perfkit/half.py"
+    code.write_text("def half(x):\n    return x // 2\n")
+    (tmp_path / "tests/test_half.py").write_text(
+        "from perfkit.half import half\n\n\ndef test_even():\n    assert half(4) == 2\n\n\n"
+        "def test_zero():\n    assert half(0) == 0\n\n\ndef test_fails():\n    assert half(4) == 3\n"
+    )
+    names = [f"tests/test_half.py::test_{name}" for name in ("zero", "fails", "even")]
+    at = code.read_text().index("2")
+    program = f"""
+import json, sys
+from pathlib import Path
+from tests.benchmarks.mutants import Mutant, Reached, planted
+reached = Reached(Path({str(tmp_path)!r}), 60.0)
+reached.collect(["tests/test_half.py"])
+said = [planted(reached, Mutant("perfkit/half.py", 2, {at}, {at + 1}, new), {names}, 60.0) for new in "32"]
+found = reached.tests(["tests/test_half.py"])
+reached.warm.close()
+sys.stdout.write(json.dumps([[[s["outcome"], s["by"]] for s in said], {{t: [*f] for t, (_, f) in found.items()}}]))
+"""
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # perfkit's own plugin is not in this perfkit
+    asked = {"cwd": mutants.ROOT, "capture_output": True, "text": True, "check": True}
+    ran = subprocess.run([sys.executable, "-c", program], **asked, env=alone)
+    said, found = json.loads(ran.stdout.splitlines()[-1])
+    assert said == [["noticed", names[2]], ["survived", ""]]  # what fails without the mutation, too, says nothing
+    assert found == {names[0]: ["perfkit/half.py:half"], names[2]: ["perfkit/half.py:half"]}
+    assert code.read_text() == "def half(x):\n    return x // 2\n"
+
+
+def test_what_the_tests_enter_is_kept_for_files_as_they_are_now(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    monkeypatch.setattr(mutants, "REACHED", tmp_path / "reached.json.gz")
+    assert mutants.known() == {}
+    (tmp_path / "test_a.py").write_text("a")
+    (tmp_path / "test_b.py").write_text("b")
+    a, b = ((f"test_{x}.py", mutants._text(tmp_path / f"test_{x}.py")) for x in "ab")
+    of_a = {"test_a.py::one[x::y]": [0.5, True, ["z.py:f", "a.py:g"]], "test_a.py::two": [0.1, False, []]}
+    of_b = {"test_b.py::three": [0.2, True, ["c.py:h", "a.py:g"]]}
+    mutants.keep({a: of_a, b: of_b, ("test_a.py", "older"): of_b, ("gone.py", b[1]): of_b})
+    of_b["test_b.py::three"][2].sort()
+    assert mutants.known() == {a: of_a, b: of_b}

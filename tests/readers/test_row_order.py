@@ -320,7 +320,7 @@ def test_records_and_columns_between_blanks_are_tables(tmp_path, form):
 
 @pytest.mark.parametrize(("second", "is_clock"), [(1, True), (3, True), (4, False)])
 def test_a_clock_falls_to_where_it_began_or_two_steps_later(second, is_clock):
-    clock = np.array([*range(1, 9), *range(second, second + 8)], dtype=float)
+    clock = 10.0 * np.array([*range(1, 9), *range(second, second + 8)])  # 10 s a step
     anew = begins_anew(clock, Rows.of(np.zeros(16)))
     assert (anew is not None) == is_clock
     assert anew is None or np.flatnonzero(anew).tolist() == [8]

@@ -8,9 +8,10 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError
-from perfkit.readers import grid, nsight, perf_text, summary_rows
+from perfkit.readers import grid, key_values, nsight, perf_text, scales, summary_rows, toplev
 from perfkit.readers.grid import Grid
-from perfkit.readers.numbers import _well_grouped
+from perfkit.readers.numbers import Token, _well_grouped, settle
+from perfkit.readers.open import _count_lines
 from perfkit.readers.plain_table import _holds_numbers
 from perfkit.readers.report import Report
 from perfkit.samples.clocks import between, clock_of
@@ -380,3 +381,125 @@ def test_a_column_that_numbers_the_rows_of_each_run(write, second, numbers):
     samples = pk.read_samples(write("\n".join(["run,x,cycles,instructions", *rows]) + "\n"))
     assert any("number the rows, left out: x" in n for n in samples.notes) is numbers
     assert ("x" in set(samples.table["event"])) is not numbers
+
+
+@pytest.mark.parametrize("sign", ["~", "|", "^", "\t", ";"])
+def test_the_delimiters_that_users_of_vtune_choose(write, sign):
+    event = "Hardware Event Count:"
+    rows = [("Function", f"{event}CPU_CLK_UNHALTED.THREAD", f"{event}INST_RETIRED.ANY"), ("main", "3000", "6000")]
+    samples = pk.read_samples(write("\n".join(map(sign.join, [*rows, ("solve", "5000", "2500")])) + "\n"))
+    assert totals(samples) == {"CPU_CLK_UNHALTED.THREAD": 8000, "INST_RETIRED.ANY": 8500}
+    assert samples.intervals()["place"].tolist() == ["main", "solve"]
+
+
+@pytest.mark.parametrize(
+    ("others", "grouping", "decimal"),
+    [
+        (["1.5"], ",", "."),  # the decimal sign is known, so that the other one groups
+        (["12.345.678"], ".", ","),  # what groups is known, so that the other one is decimal
+    ],
+)
+def test_a_sign_before_three_digits_is_what_the_other_numbers_leave(others, grouping, decimal):
+    style = settle([Token("1,234", 1), *(Token(text, 2) for text in others)], Report("f"))
+    assert (style.grouping, style.decimal) == (grouping, decimal)
+
+
+def test_each_output_of_perf_has_the_seconds_that_it_tells(read):
+    text = (
+        "\n Performance counter stats for './a':\n\n     {}      cycles\n     {}      instructions\n\n"
+        "       {} seconds time elapsed\n\n"
+    )
+    samples = read(text.format(3000, 6000, "1.500000000") + text.format(4000, 9000, "0.250000000"))
+    assert samples.intervals()[["time", "work", "seconds"]].values.tolist() == [[3000, 6000, 1.5], [4000, 9000, 0.25]]
+
+
+@pytest.mark.parametrize("name", ["seconds", "elapsed", "Duration"])
+def test_times_with_a_unit_in_each_cell(read, name):
+    samples = read(f"{name},cycles,instructions\n500ms,3000,6000\n1m 30s,100,300\n1.5s,4000,8000\n")
+    assert samples.intervals()["seconds"].tolist() == [0.5, 90.0, 1.5]
+
+
+@pytest.mark.parametrize(("sign", "left"), [("", 3), (".", 3), ("'", 3), ("", 4)])
+def test_a_row_of_sums_is_left_out_however_its_numbers_are_written(read, sign, left):
+    """The last row holds the sums of the three others, or one of them and one more."""
+    rows = [(1234567, 2000001), (2345678, 3000002), (7000001, 5000001), (10580246, 10000004 + (left - 3))]
+    text = "\n".join(";".join(f"{n:,}".replace(",", sign) for n in row) for row in rows)
+    samples = read(f"cycles;instructions\n{text}\n")
+    assert samples.intervals()["time"].tolist() == [row[0] for row in rows[:left]]
+
+
+def test_what_stands_behind_a_table_between_rules_is_no_row(read):
+    rule = "======  ============  ======"
+    rows = ["cycles  instructions  misses", rule, "  3000          6000      12", "  4000          9000       7"]
+    samples = read("\n".join([rule, *rows, rule, "", "Two     runs of them  here", ""]))
+    assert samples.intervals()[["time", "work"]].values.tolist() == [[3000, 6000], [4000, 9000]]
+    assert any("of text around the table" in note for note in samples.notes)
+
+
+@pytest.mark.parametrize(("others", "known"), [(0, True), (1, True), (2, False)])
+def test_three_in_four_lines_are_pairs_of_names_and_values(others, known):
+    record, text = "cycles=3000 instructions=6000 misses=12", "the program says nothing of use"
+    assert key_values.recognise("\n".join([record] * (4 - others) + [text] * others) + "\n") is known
+
+
+@pytest.mark.parametrize(
+    ("cycles", "steps", "asked"),
+    [
+        ((3000, 4000, 5500, 9000), (3000, 1000, 1500, 3500), True),
+        ((3000, 4000, 5500, 9000), (3000, 1000, 1500, 3501), False),  # it rises, by other steps
+        ((3000, 4000, 4000, 9000), (3000, 1000, 0, 5000), False),  # its steps, but a counter goes on
+    ],
+)
+def test_a_column_beside_its_own_steps_may_be_a_total(read, cycles, steps, asked):
+    rows = [f"{i}.5,{c},{d},{7000 - i * i}" for i, (c, d) in enumerate(zip(cycles, steps, strict=True))]
+    text = "\n".join(["time,cycles,cycles_delta,instructions", *rows]) + "\n"
+    if asked:
+        with pytest.raises(FormatError, match="cycles_delta holds the steps of cycles from row to row"):
+            read(text)
+    else:
+        assert read(text).intervals()["time"].tolist() == list(cycles)
+
+
+@pytest.mark.parametrize(
+    ("data", "lines", "blank"),
+    [
+        (b"a", 1, False),
+        (b"a\n", 1, False),
+        (b"a\nb", 2, False),
+        (b"a\n\nb\n", 3, True),
+        (b"a\n b\n", 2, True),
+        (b"a\n\r\n", 2, True),
+        (b"\na\n", 2, True),
+        (b" a\n", 1, True),
+    ],
+)
+def test_lines_are_counted_and_one_that_may_be_blank_is_seen(data, lines, blank):
+    assert _count_lines(data) == (lines, blank)
+
+
+@pytest.mark.parametrize(
+    ("share", "running"),
+    [("0.5", 0.005), ("1", 0.01), ("100.0", 1.0), ("100.1", None), ("0", None), ("", None), ("-1", None)],
+)
+def test_the_share_of_time_in_which_toplev_counted(share, running):
+    lines = ["Timestamp,CPUs,Area,Value,Unit,Multiplex", f"1.5,C0,Frontend_Bound,10.0,% Slots,{share}"]
+    (row,) = toplev._rows(lines, Report("f"))
+    assert row["running"] == running or (running is None and np.isnan(row["running"]))
+    assert (row["at"], row["place"], row["value"], row["unit"]) == (1.5, "C0", 10.0, "% Slots")
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [
+        ("k", 1e3), ("K", 1e3), ("M", 1e6), ("m", 1), ("b", 1), ("B", 1e9), ("g", 1), ("MIO", 1e6), ("Thousands", 1e3),
+        ("ms", 1), ("Joules", 1), ("10^6", 1e6), ("×10⁶", 1e6), ("10⁻³", 1), ("10^12", 1e12),
+    ],
+)  # fmt: skip
+def test_what_a_word_scales_counts_by(unit, factor):
+    assert scales.factor_of(unit) == factor
+
+
+def test_files_put_one_after_another_below_a_row_of_units_are_runs(read):
+    header = "cycles,instructions,misses"
+    samples = read(f"{header}\ncount,count,count\n3000,6000,1\n4000,9000,2\n{header}\n5000,100,3\n6000,200,4\n")
+    assert samples.intervals().groupby("run", sort=False)["time"].apply(list).tolist() == [[3000, 4000], [5000, 6000]]

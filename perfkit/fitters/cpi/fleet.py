@@ -187,7 +187,7 @@ def _scanned(
     """Return the groups' machines, and the sums of each."""
     labels = list(dict.fromkeys([*by, "machine"]))
     cells, moments = fleet.scan(partial(moments_of_pieces, events=events, folds=folds), merge_moments, labels)
-    if not cells.columns.size or not moments:
+    if not moments:
         raise DataError("no interval of the fleet could be used")
     return cells.astype(str), moments
 

@@ -70,10 +70,6 @@ def _walk(
     size = 1
     for k in range(1, len(x)):
         cx, cy = x[k], y[k]
-        if size > 1 and cx == hull_x[size - 1]:
-            if cy <= hull_y[size - 1]:
-                continue
-            size -= 1
         while size > 1:
             ax, ay, bx, by = hull_x[size - 2], hull_y[size - 2], hull_x[size - 1], hull_y[size - 1]
             if turn(ax, ay, bx, by, cx, cy) < 0 if exact else (by - ay) * (cx - bx) > (cy - by) * (bx - ax):
