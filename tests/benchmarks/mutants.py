@@ -564,7 +564,8 @@ class Warm:
 
 def _living() -> list[FunctionType]:
     gc.unfreeze()
-    return [f for f in gc.get_objects() if type(f) is FunctionType]  # a proxy would ask what it stands for, which may be gone
+    # Not isinstance: a weak proxy would ask what it stands for, which may be gone.
+    return [f for f in gc.get_objects() if type(f) is FunctionType]
 
 
 def exchangeable(file: str, old: str, new: str, ran: Collection[CodeType] = ()) -> dict[CodeType, CodeType] | None:
