@@ -247,12 +247,14 @@ class Bottlenecks:
             open_ = part.missing & ~never
             last = np.where(nothing_loaded[part.rows], not (open_ & ~of_loads).any(), not open_.any())
             final[part.rows] = last & (has is not None)
-            # Calibration is of rows of which all is known. Where no more can be counted, the ways are as often right
-            # as their trees say (data/make/league.py real).
-            raw = np.repeat(final[part.rows] & part.missing.any(), k)[:, None]
-            sure = np.where(raw, votes, self.forest.probability(votes))
-            for into, values in ((credit, np.square(roots)), (probability, sure)):
-                into[part.rows] = (values.reshape(n, k, -1) * part.weight[:, :, None]).sum(axis=1)
+            # Where no more can be counted, how often all ways together are right is learnt of such rows.
+            ended = (final[part.rows] & part.missing.any())[:, None]
+            mean, each_sure, voted = (
+                (values.reshape(n, k, -1) * part.weight[:, :, None]).sum(axis=1)
+                for values in (np.square(roots), self.forest.probability(votes), votes)
+            )
+            credit[part.rows] = mean
+            probability[part.rows] = np.where(ended, self.forest.real_probability(voted, self.core.vendor), each_sure)
             likeliest = np.array(outputs)[probability[part.rows].argmax(axis=1)]
             for name, may in part.rivals(likeliest, never).items():
                 rival[part.rows, outputs.index(name)] = may
