@@ -117,8 +117,11 @@ class Bottlenecks:
         runs = self.judge(by_run, has=has)
         each = self.judge(by_interval, WAYS // 3, decide=False, has=has).table(by_interval.index, evidence=False)
         left = self._left(samples, names, simulated=simulated)
+        called: dict[str, str] = {}
+        for one in names:
+            called[one.simulated] = f"{called[one.simulated]}+{one.real}" if one.simulated in called else one.real
         return Explanation(
-            runs=runs.table(by_run.index),
+            runs=runs.table(by_run.index, called=called),
             intervals=each,
             events=pd.DataFrame([vars(one) for one in names], columns=["simulated", "real", "note"]),
             next_events=runs.measure_next(by_run.index, "" if simulated else self.core.vendor, self.core.name),
