@@ -29,7 +29,6 @@ from real_names import as_real
 
 import perfkit as pk
 from perfkit.fitters.bottlenecks.alike import Pool
-from perfkit.fitters.bottlenecks.explanation import Weighed
 from perfkit.fitters.bottlenecks.features import NAMES, matrix, needed, rule_scores, ruled_out
 from perfkit.fitters.bottlenecks.features import features as shares
 from perfkit.fitters.bottlenecks.forest import VENDORS, Forest, learn
@@ -489,38 +488,36 @@ def divided_by(frame: pd.DataFrame) -> pd.Series:
     return pd.Series(divider, index=frame["workload"]).groupby(level=0).max()
 
 
-def seen_by_name(
-    frame: pd.DataFrame, forest: Forest, train: NDArray[np.bool_], test: NDArray[np.bool_]
-) -> Iterator[tuple[NDArray[np.bool_], Weighed]]:
-    """Yield, core by core, which test runs are of it and how `perfkit.Bottlenecks` judges them by its own events."""
-    divided, known = divided_by(frame), frame[train].reset_index(drop=True)
-    pool = Pool(x_of(known), np.array(OUTPUTS)[credits_of(known).argmax(axis=1)])
-    for name in sorted(frame["core"].unique()):
-        mine, core = test & (frame["core"] == name).to_numpy(), Microarchitecture.load(str(name))
-        if mine.any():
-            counts, has = real_rates(frame[mine], core, divided), countable(core.vendor, core.name)
-            yield mine, pk.Bottlenecks(core, forest).judge(counts, decide=False, has=has, runs=pool)
-
-
 def real_votes(frame: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the votes by real names that calibrate, (3, runs, classes): of held-out kernels, kinds and origins.
+    """Return the votes by real names that calibrate, (2, runs, classes): of held-out kinds of loops, and of origins.
 
-    What a processor counts leaves more open the less a program is like any that was learnt from, and how much it is
-    cannot be known: a third of the votes are of each.
+    What a processor counts leaves more open the less a program is like any that was learnt from; held-out kernels of
+    the same generators are too much like them.
     """
-    found = np.zeros((len(REAL), len(frame), len(OUTPUTS)))
-    for votes, splits in zip(found, REAL.values(), strict=True):
+    return real_judged(frame)[1:, 0]
+
+
+def real_judged(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the votes by real names, and which classes are told by them, (3, 2, runs, classes)."""
+    found = np.zeros((len(REAL), 2, len(frame), len(OUTPUTS)))
+    for each, splits in zip(found, REAL.values(), strict=True):
         for train, test in splits(frame):
-            votes[test] = kept(frame, train, test, "real", partial(_real_votes, frame, train, test))
+            each[:, test] = kept(frame, train, test, "real names", partial(_real_judged, frame, train, test))
     return found
 
 
-def _real_votes(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> NDArray[np.float64]:
-    votes = np.zeros((len(frame), len(OUTPUTS)))
-    for mine, judged in seen_by_name(frame, forest_of(frame[train].reset_index(drop=True)), train, test):
-        columns = [OUTPUTS.index(str(name)) for name in judged.names]
-        votes[np.ix_(mine, columns)] = np.nan_to_num(judged.probability)
-    return votes[test]
+def _real_judged(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> NDArray[np.float64]:
+    found = np.zeros((2, len(frame), len(OUTPUTS)))
+    forest, divided = forest_of(frame[train].reset_index(drop=True)), divided_by(frame)
+    known = frame[train].reset_index(drop=True)
+    pool = Pool(x_of(known), np.array(OUTPUTS)[credits_of(known).argmax(axis=1)])
+    for name in sorted(frame.loc[test, "core"].unique()):
+        mine, core = test & (frame["core"] == name).to_numpy(), Microarchitecture.load(str(name))
+        counts, has = real_rates(frame[mine], core, divided), countable(core.vendor, core.name)
+        judged = pk.Bottlenecks(core, forest).judge(counts, decide=False, has=has, runs=pool)
+        at = np.ix_(mine, [OUTPUTS.index(str(each)) for each in judged.names])
+        found[0][at], found[1][at] = np.nan_to_num(judged.probability), judged.status() == "told"
+    return found[:, test]
 
 
 def real_curves(frame: pd.DataFrame, votes: NDArray[np.float64], of: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -529,27 +526,23 @@ def real_curves(frame: pd.DataFrame, votes: NDArray[np.float64], of: NDArray[np.
     return np.stack([curve(frame, votes, of & (vendor == name)) for name in VENDORS])
 
 
-def by_real_names(frame: pd.DataFrame, votes: NDArray[np.float64]) -> pd.DataFrame:
+def by_real_names(frame: pd.DataFrame, judged: NDArray[np.float64]) -> pd.DataFrame:
     """Return how `perfkit.Bottlenecks` does with all events that a core has a name for, held out, run by run.
 
-    ``votes`` are those of `real_votes`: the other folds' calibrate.
+    ``judged`` is that of `real_judged`: the other folds' calibrate.
     """
-    fold, found = folds(frame), []
-    curves = [real_curves(frame, votes, fold != k) for k in range(FOLDS)]
-    for way, splits in REAL.items():
-        for train, test in splits(frame):
-            forest = forest_of(frame[train].reset_index(drop=True))
-            for k in sorted(set(fold[test])):
-                calibrated = replace(forest, real=curves[k])
-                for mine, judged in seen_by_name(frame, calibrated, train, test & (fold == k)):
-                    part = frame[mine].reset_index(drop=True)
-                    order, rows = judged.order(), np.arange(len(part))
-                    right = rights(credits_of(part))[:, [OUTPUTS.index(str(each)) for each in judged.names]]
-                    first = judged.probability[rows, order[:, 0]]
-                    told = (judged.status()[rows, order[:, 0]] == "told") & (first >= SURE)
-                    parts = {"first": right[rows, order[:, 0]], "three": right[rows[:, None], order[:, :3]].any(axis=1)}
-                    held = part[["core", "workload"]].assign(**parts, probability=first, named=told, held_out=way)
-                    found.append(held)
+    fold, rows, right, found = folds(frame), np.arange(len(frame)), rights(credits_of(frame)), []
+    vendor = frame["core"].map(lambda name: Microarchitecture.load(name).vendor).to_numpy()
+    for way, (votes, told) in zip(REAL, judged, strict=True):
+        order, probability = np.argsort(-votes, axis=1, kind="stable"), np.zeros(len(frame))
+        first = order[:, 0]
+        for k in range(FOLDS):
+            for name, levels in zip(VENDORS, real_curves(frame, judged[1:, 0], fold != k), strict=True):
+                mine = (fold == k) & (vendor == name)
+                probability[mine] = np.interp(votes[rows, first][mine], *levels)
+        parts = {"first": right[rows, first], "three": right[rows[:, None], order[:, :3]].any(axis=1)}
+        named = (told[rows, first] > 0) & (probability >= SURE)
+        found.append(frame[["core", "workload"]].assign(**parts, probability=probability, named=named, held_out=way))
     return pd.concat(found, ignore_index=True)
 
 
@@ -559,7 +552,7 @@ REAL = {"kernels": held_out, "kinds of loops": held_out_kinds, "origins": held_o
 def real_names() -> str:
     """Return the table of docs/bottlenecks.md of real names: per core and in all."""
     frame = table()
-    every = by_real_names(frame, real_votes(frame))
+    every = by_real_names(frame, real_judged(frame))
     columns = ["core", "events", "held out", "named, of these right", "first right", "one of three",
                "calibration error (by chance)", "runs"]  # fmt: skip
     lines = [f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
