@@ -1,5 +1,6 @@
 """``perfkit diff``: two simulated runs, or two dumps of counters, side by side, for a pull request."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,6 +43,12 @@ def diff(
     repeat: options.Repeat = 1,
     limit: options.Limit = 10_000_000,
     at_most: options.AtMost = None,
+    measure: bool = typer.Option(
+        True,
+        "--measure/--no-measure",
+        help="Also measure what runs here, where it is simulated on this machine's core: a change that is not borne "
+        "out is told.",
+    ),
     time_event: options.TimeEvent = "",
     work_event: options.WorkEvent = "",
     top: options.Top = 10,
@@ -83,7 +90,7 @@ def diff(
             for option, value in (("--time-event", time_event), ("--work-event", work_event)):
                 if value:
                     raise SettingError(f"{option} is for dumps of counters; these two sides are simulated runs")
-            found = _of_runs(sides, say)
+            found = _of_runs(sides, say, measure)
     places = [*output, *([html] if html is not None else [])]
     for path in places:
         _write(found, path, top)
@@ -104,8 +111,9 @@ def _of_dumps(sides: "list[DiffSide]", time_event: str, work_event: str) -> "Cou
     return diff_counts(a, b, names=(sides[0].path.name, sides[1].path.name))
 
 
-def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":
+def _of_runs(sides: "list[DiffSide]", say: Any, measure: bool) -> "GusDiff":
     from perfkit.cli.diff_function import both_named, named
+    from perfkit.cli.diff_measured import MeasuredSides, measure_sides
     from perfkit.cli.diff_side import DiffSide, names_of
     from perfkit.simulators.gus.beside import beside
     from perfkit.simulators.gus.diff import diff as compare
@@ -124,8 +132,10 @@ def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":
             results.append(sides[k].result())
             known = results[-1].trace.provenance.function
         results = [results[order.index(k)] for k in range(2)]
+    timed = measure_sides(sides, results, say) if measure else MeasuredSides()
     say("asking what would help each")
-    return compare(*results, names=names_of(sides, results))
+    found = compare(*results, names=names_of(sides, results))
+    return replace(found, measured=timed.cycles, how_measured=timed.how)
 
 
 def _judge(found: Any, at_most: float) -> None:
@@ -150,6 +160,8 @@ def _text(found: Any, top: int) -> str:
 
     if isinstance(found, GusDiff):
         last = "simulated, and no better than the model: perfkit compare measures both on this machine"
+        if found.measured_speedup > 0:
+            last = "simulated but for the measured line; perfkit compare says how certain a measured change is"
         return f"{found.summary()}\n\n{_lines(found, top)}\n\n{last}"
     rates = found.to_frame().head(top).to_string(index=False, float_format=lambda v: f"{v:.4g}", na_rep="not counted")
     parts = [found.summary(), f"per 1000 {found.events[1]} ({found.kind} counts)\n{rates}"]
@@ -197,13 +209,16 @@ def _content_of_runs(found: "GusDiff") -> dict[str, Any]:
             "warm": found.warm[k],
             "cycles": found.cycles[k],
             "calls": found.calls[k] or None,
+            "measured_cycles": found.measured[k],
             "instructions": found.instructions[k],
             "bottleneck": found.bottlenecks[k],
         }
         for k, side in enumerate("ab")
     }
+    names = ("measured_speedup", "how_measured", "is_far")
+    far = {name: getattr(found, name) for name in names}
     tables = {"causes": found.causes, "resources": found.resources, "lines": found.to_frame()}
-    return sides | {name: rows(table) for name, table in tables.items()}
+    return sides | far | {name: rows(table) for name, table in tables.items()}
 
 
 def _lines(found: "GusDiff", top: int) -> str:

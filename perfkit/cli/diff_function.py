@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perfkit.collectors.profile.sampled import Target
 
 _SECONDS = 3.0  # for which a program is watched
+_SEEN = 0.05  # a function with less of either program's time is not what they spend it on: `main` with one sample
 
 
 def named(side: DiffSide, others: str, say: Callable[[str], None]) -> DiffSide:
@@ -52,7 +53,7 @@ def both_named(sides: Iterable[DiffSide], say: Callable[[str], None]) -> list[Di
     Raises
     ------
     SettingError
-        They share no function of their own that was seen running.
+        They share no function of their own that was seen running for a twentieth of the time of either.
     """
     a, b = sides
     if not (a.is_open and b.is_open):
@@ -62,11 +63,12 @@ def both_named(sides: Iterable[DiffSide], say: Callable[[str], None]) -> list[Di
     (to_a, in_a), (to_b, in_b) = _profile(a), _profile(b)
     first, second = ({each.symbol: each for each in _own(*of)} for of in ((a, to_a, in_a), (b, to_b, in_b)))
     # What one of them never stood in, but has, counts as well: it may have become quick.
-    shared = [symbol for symbol in dict.fromkeys((*first, *second)) if symbol in have]
+    running = (each.symbol for each in (*first.values(), *second.values()) if each.share >= _SEEN)
+    shared = [symbol for symbol in dict.fromkeys(running) if symbol in have]
     if not shared:
         hottest = [next(iter(each.values())) for each in (first, second)]
         raise SettingError(
-            f"no function was named, and {a.path.name} and {b.path.name} share none of those that were seen running: "
+            f"no function was named, and {a.path.name} and {b.path.name} share none of those that took their time: "
             f"name what is compared, -f {hottest[0].symbol} --function-b {hottest[1].symbol}"
         )
     share = {s: sum(of[s].share for of in (first, second) if s in of) for s in shared}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from perfkit.errors import PerfkitError, SettingError, did_you_mean
 
 if TYPE_CHECKING:
+    from perfkit.collectors.kernels import Kernel
     from perfkit.samples.table import Samples
     from perfkit.simulators.gus.gus import Gus, GusResult
     from perfkit.trace.trace import Trace
@@ -108,6 +109,11 @@ class DiffSide:
         return self.form in ("source", "library")
 
     @property
+    def runs_here(self) -> bool:
+        """Whether it is run now, rather than opened."""
+        return self.is_built or self.is_called or self.form == "program"
+
+    @property
     def is_open(self) -> bool:
         """Whether it is a program of which nobody named the function."""
         return self.form == "program" and not (self.inside or self.function)
@@ -152,24 +158,38 @@ class DiffSide:
         return Gus(Microarchitecture.load(core), warm=self.warm is not False)
 
     def _trace(self) -> "Trace":
-        from perfkit.collectors.kernels import compile_kernel, library_kernel
         from perfkit.collectors.open_traces import kernel_arguments, open_traces
         from perfkit.collectors.tracer.tracer import Tracer
 
+        if self.form == "program":
+            return self._recorded(self.inside or self.function)
+        if not self.runs_here:
+            return next(iter(open_traces(self.what, limit=self.limit).values()))
+        if self.form == "corpus":
+            return self.kernel.trace(limit=self.limit)
+        values = kernel_arguments(self.words)
+        return Tracer(limit=self.limit, skip=self.skip, repeat=self.repeat).run_kernel(self.kernel, *values)
+
+    @cached_property
+    def kernel(self) -> "Kernel":
+        """What is compiled here, or a library's function.
+
+        Raises
+        ------
+        SettingError
+            Of a library nobody named the function.
+        """
+        from perfkit.collectors.kernels import compile_kernel, corpus_kernel, library_kernel
+
         build: dict[str, Any] = {"flags": self.flags} if self.flags and self.is_built else {}
         function = self.inside or self.function
-        if self.form == "program":
-            return self._recorded(function)
-        if not self.is_called:
-            return next(iter(open_traces(self.what, limit=self.limit, **build).values()))
+        if self.form == "corpus":
+            return corpus_kernel(self.what.removeprefix("corpus:"), **build)
         if self.form == "source":
-            kernel = compile_kernel(self.path, function or None, **build)
-        elif function:
-            kernel = library_kernel(self.path, function)
-        else:
-            raise SettingError(f"say which function of {self.path.name}: {self.what}:FUNCTION, or --function FUNCTION")
-        values = kernel_arguments(self.words)
-        return Tracer(limit=self.limit, skip=self.skip, repeat=self.repeat).run_kernel(kernel, *values)
+            return compile_kernel(self.path, function or None, **build)
+        if function:
+            return library_kernel(self.path, function)
+        raise SettingError(f"say which function of {self.path.name}: {self.what}:FUNCTION, or --function FUNCTION")
 
     def _recorded(self, function: str) -> "Trace":
         """Run the program and record calls of a function, with the functions that it calls."""

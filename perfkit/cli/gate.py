@@ -173,7 +173,11 @@ def _tell_kept(
     for name, reading in found.items():
         replaced = f"; the baseline of another gate is replaced: {'; '.join(others[name])}" if name in others else ""
         folder = "; it asks for the current folder (getcwd): run from another, it may differ" * reading.asks_for_folder
-        typer.echo(f"{name}: {reading.cycles:,.0f} cycles ({reading.gate.how}){replaced}{folder}")
+        threads = (
+            f"; it can start threads ({reading.starts_threads}): these are the cycles of one, and what others do, and "
+            "lines of memory that they take from it, are not in them"
+        ) * bool(reading.starts_threads)
+        typer.echo(f"{name}: {reading.cycles:,.0f} cycles ({reading.gate.how}){replaced}{folder}{threads}")
     for name, message in failed.items():
         typer.echo(f"ERROR  {name}: {message}")
     if not found:

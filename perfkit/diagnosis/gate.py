@@ -51,6 +51,11 @@ FLAGS = "-O2 -march={}"
 _FORMAT = 1
 _MOST_LINES, _GAIN = 40, 0.001  # of a baseline: lines, and the least speedup
 _FIELDS = ("what", "arguments", "core", "instruction_set", "flags", "warm", "calls")  # must agree to be comparable
+# What begins the symbols that start threads, and its name: of POSIX (Rust, too), C, C++, and OpenMP of two compilers.
+_STARTING = {
+    "pthread_create": "pthread_create", "thrd_create": "thrd_create", "_ZNSt6thread15_M_start_thread": "std::thread",
+    "GOMP_parallel": "OpenMP", "__kmpc_fork_call": "OpenMP",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -274,6 +279,18 @@ class GateReading:
     def asks_for_folder(self) -> bool:
         """Whether the recording asks in which folder it runs, which is not pinned."""
         return "getcwd" in self.result.trace.code.function
+
+    @property
+    def starts_threads(self) -> str:
+        """By what the program or library itself can start threads, of which a reading holds one; "" of others."""
+        from perfkit.collectors.tracer.elf import elf_as_it_is
+
+        name = self.gate.what.partition(":")[0]
+        path = self.gate.folder / name
+        if name == "corpus" or path.suffix in SOURCES or not path.is_file():
+            return ""
+        imported = tuple(elf_as_it_is(path).imports.values())
+        return next((told for start, told in _STARTING.items() for name in imported if name.startswith(start)), "")
 
     @property
     def model(self) -> str:

@@ -25,7 +25,7 @@ _WORDS = (
      "longer loop bodies (unroll)"),
     ("op_cache",
      "the place of the code: a short loop across the end of a line of code (64 bytes) takes a cycle for each part",
-     "aligning the loop (-falign-loops=64), or longer loop bodies (unroll)"),
+     "aligning the loop (-falign-loops=64), or longer loop bodies (unroll); at most so much: more may limit it"),
     ("store_commit",
      "stores: they are written to the cache one after the other",
      "fewer or wider stores"),

@@ -234,10 +234,46 @@ def test_of_two_programs_one_function_is_compared_and_not_the_hottest_of_each(tm
 
 
 def test_two_programs_that_share_no_function_are_refused(programs, tmp_path, perfkit):
-    (tmp_path / "other.c").write_text(PROGRAM.replace("sum(", "add("))
-    subprocess.run(["gcc", "-g", "-O1", "other.c", "-o", "other"], cwd=tmp_path, check=True)
+    """`main` is in both, with some 2 % of their time, and some samples: it is not what they spend their time on."""
+    busy = "for (volatile long r = 0; r < n * 4000; r++);\n    for (long r = 0; r < 200000"
+    for name, function in {"old": "sum(", "other": "add("}.items():
+        text = PROGRAM.replace("sum(", function).replace("for (long r = 0; r < 200000", busy)
+        (tmp_path / f"{name}.c").write_text(text)
+        subprocess.run(["gcc", "-g", "-O1", f"{name}.c", "-o", name], cwd=tmp_path, check=True)
     told = perfkit("diff", "./old", "./other", "--", "3000", status=2)
-    assert "share none of those that were seen running: name what is compared, -f sum --function-b add" in told
+    assert "share none of those that took their time: name what is compared, -f sum --function-b add" in told
+
+
+@pytest.mark.measures
+def test_what_runs_here_is_measured_too(perfkit, sources):
+    """One chain of 2,000 additions and four of 500: a quarter of the time on any core, and simulated as much."""
+    (slow, fast), call = sources, ("-f", "sum", "--arguments", "f8[2000], 2000", CALL[-1])
+    found = json.loads(perfkit("diff", slow, fast, *call, "--json"))
+    assert found["speedup"] == pytest.approx(4, rel=0.1)
+    assert found["measured_speedup"] == pytest.approx(4, rel=0.15)
+    assert found["a"]["measured_cycles"] == pytest.approx(found["a"]["cycles"], rel=0.15)
+    assert not found["is_far"]
+    without = json.loads(perfkit("diff", slow, fast, *call, "--no-measure", "--json"))
+    assert without["measured_speedup"] is None
+    assert "empty caches (--cold) are not measured" in perfkit("diff", slow, fast, *call, "--cold")
+
+
+@pytest.mark.measures
+def test_a_simulated_change_that_is_not_borne_out_is_told_first(programs, tmp_path, perfkit):
+    """The first calls, which are recorded, are alike; the other 199,999 take ten times as long in one of them."""
+    text = PROGRAM.replace("t += sum(x, n)", "t += sum(x, r && MORE ? n : n / 10)")
+    (tmp_path / "late.c").write_text(text)
+    for more in (0, 1):
+        command = ["gcc", "-g", "-O1", f"-DMORE={more}", "late.c", "-o", f"late{more}"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    told = perfkit("diff", "late0", "late1", "-f", "sum", "-o", "late.parquet", "--html", "late.html", "--", "3000")
+    assert told.startswith("Do not rely on this: measured it is 0.1")
+    assert "or the recorded calls are not like the others" in told
+    found = GusDiff.load(tmp_path / "late.parquet")
+    assert found.speedup == pytest.approx(1, rel=0.05)
+    assert found.measured_speedup == pytest.approx(0.1, rel=0.3)
+    assert found.is_far
+    assert "as fast (measured on this machine)" in (tmp_path / "late.html").read_text()
 
 
 def test_a_page_and_the_aligned_listings(perfkit, programs):

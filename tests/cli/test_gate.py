@@ -312,6 +312,32 @@ def test_the_same_code_with_another_input_is_told_from_other_code(tmp_path):
         read_baselines(file)
 
 
+THREADED = """#include THREADS
+volatile long counts[2];
+__attribute__((noipa)) void work(volatile long *at, long n) {
+    for (long i = 0; i < n; i++) *at += i & 3;
+}
+static void more(void) { work(counts + 1, 1000); }
+"""
+PTHREAD = """static void *t(void *x) { more(); return x; }
+int main(void) { pthread_t p; work(counts, 1000); pthread_create(&p, 0, t, 0); pthread_join(p, 0); }
+"""
+THREAD = "int main() { work(counts, 1000); std::thread t(more); t.join(); }"
+STARTS = {"pthread_create": ("gcc", "pthread.h", PTHREAD), "std::thread": ("g++", "thread", THREAD)}
+
+
+@pytest.mark.parametrize("how", [*STARTS, ""])
+def test_a_program_that_can_start_threads_is_told_to_be_gated_as_one(perfkit, tmp_path, how):
+    compiler, header, main = STARTS.get(how, ("gcc", "stdio.h", "int main(void) { work(counts, 1000); more(); }"))
+    (tmp_path / "p.txt").write_text(THREADED + main)
+    language = "c++" if compiler == "g++" else "c"
+    command = [compiler, f'-DTHREADS="{header}"', "-O1", "-pthread", "-x", language, "p.txt", "-o", "p"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    told = perfkit("gate", "p:work", "--update", "--core", "zen4", "--baseline", "b.json")
+    assert (f"it can start threads ({how}): these are the cycles of one" in told) == bool(how)
+    assert ("it can start threads" in told) == bool(how)
+
+
 def test_the_folder_that_a_program_asks_for_is_told(perfkit, tmp_path):
     here, there = tmp_path / "a", tmp_path / "another"
     for each in (here, there):

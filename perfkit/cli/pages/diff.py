@@ -22,11 +22,13 @@ def save_diff_page(found: "GusDiff", path: str | Path) -> Path:
     """Write two simulated runs side by side as one page that needs no server."""
     (first, second), (a, b) = found.names, found.cycles
     headline, *rest = found.summary().splitlines()
-    numbers = (
+    numbers: tuple[tuple[str, str], ...] = (
         (f"{found.speedup:.2f}x", "as fast (simulated)"),
         (f"{a:,.0f}", f"{found.unit} of A: {first} (simulated)"),
         (f"{b:,.0f}", f"{found.unit} of B: {second} (simulated)"),
     )
+    if found.measured_speedup > 0:
+        numbers = (*numbers, (f"{found.measured_speedup:.2f}x", "as fast (measured on this machine)"))
     causes, lines = found.by_cause(), found.to_frame()
     moved = lines[lines["change"].abs() >= 0.5]
     evidence: tuple[tuple[str, Any], ...] = (

@@ -48,6 +48,7 @@ _CUT = "was cut after"
 _ASKED = 5  # lines that only the slower run has, which is simulated without each of the costliest
 _NAMED = 3  # lines that were rewritten, of which the summary tells
 LEAST = 0.01  # speedup below which a resource is no bottleneck
+FAR = 0.25  # measured and simulated changes further apart than this are not the same thing explained
 HOLDS = 0.05  # speedup, by twice the capacity, from which a resource is said to hold a run back
 
 
@@ -174,6 +175,11 @@ class GusDiff(Tabled):
         One row per line that only the slower run has (the costliest ones): place, cycles (that the run takes more than
         one in which the line's instructions never ran), cause (with most of these cycles), cause_cycles. No rows where
         that run is not at hand.
+    measured : (float, float)
+        **Measured** core cycles per call of either, on the machine that simulated them; not numbers where nothing was
+        measured. All other figures are simulated.
+    how_measured : str
+        What was measured, or why nothing was; "" where nobody tried.
 
     Examples
     --------
@@ -197,11 +203,24 @@ class GusDiff(Tabled):
     listing: "pd.DataFrame" = field(default_factory=lambda: _listing((), ()))
     calls: tuple[int, int] = (0, 0)
     added: "pd.DataFrame" = field(default_factory=lambda: _nothing_added())
+    measured: tuple[float, float] = (float("nan"), float("nan"))
+    how_measured: str = ""
 
     @property
     def kind(self) -> Kind:
-        """``"simulated"``: no figure of this result was measured."""
+        """``"simulated"``: no figure but `measured` was measured."""
         return "simulated"
+
+    @property
+    def measured_speedup(self) -> float:
+        """How many times as fast the second run is as measured; not a number where nothing was."""
+        return self.measured[0] / self.measured[1]
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the measured change is so far from the simulated one that its reasons are not the simulated ones."""
+        apart = self.measured_speedup / self.speedup
+        return max(apart, 1 / apart) > 1 + FAR
 
     @property
     def speedup(self) -> float:
@@ -338,7 +357,8 @@ class GusDiff(Tabled):
         so_far = " as far as they were recorded" if self.is_cut else ""
         both = f"{self.names[1]} takes {b:,.0f} {self.unit}, {self.names[0]} {a:,.0f} (simulated on {cores})"
         lines = [
-            f"{both}: {self.speedup:.2f} times as fast{so_far}, with {work:.2f} times the instructions",
+            f"{self._beware}{both}: {self.speedup:.2f} times as fast{so_far}, with {work:.2f} times the instructions",
+            *self._measured(),
             _bottlenecks(first, second),
             f"twice as good would help {self.names[1]}: {self._gains('speedup_b')}",
             f"by cause ({ACCOUNT}): " + _largest(zip(causes["cause"], causes["change"], strict=True)),
@@ -351,6 +371,30 @@ class GusDiff(Tabled):
             otherwise = one is not None and one["code"] == "operations"
             lines.append(f"the code that {'is compiled otherwise' if otherwise else 'changed'}: {told}")
         return "\n".join([*lines, *(f"careful: {note}" for note in self.notes)])
+
+    @property
+    def _beware(self) -> str:
+        if not self.is_far:
+            return ""
+        return f"Do not rely on this: measured it is {self.measured_speedup:.2f} times as fast. "
+
+    def _measured(self) -> Iterator[str]:
+        """Say what was measured, and where that is far from what is simulated, or why nothing was."""
+        if not self.measured_speedup > 0:
+            if self.how_measured:
+                yield f"not measured: {self.how_measured}"
+            return
+        a, b = self.measured
+        yield (
+            f"measured on this machine ({self.how_measured}): {b:,.0f} and {a:,.0f} cycles per call: "
+            f"{self.measured_speedup:.2f} times as fast"
+            + (
+                "; BEWARE: that is far from the simulated change, so the model misses something in one of them, or the "
+                "recorded calls are not like the others: what follows explains simulated cycles alone"
+                if self.is_far
+                else ""
+            )
+        )
 
     def _gains(self, column: str, count: int = 3) -> str:
         best = self.resources[self.resources[column] >= LEAST].nlargest(count, column)

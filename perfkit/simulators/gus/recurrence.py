@@ -449,6 +449,8 @@ def _dispatched(  # pragma: no cover - compiled
         disp, n_disp, why = _waits(taint, spent, to.DISPATCH, n_disp, disp, v, to.BY_RESULT, 0, n, why, MISPREDICTION)
         if taint is not None:
             begins_anew = disp == v
+        if spent is not None:
+            begins_anew = disp == v
         if fixed.group:
             store(state.now, 8, later(load(state.now, 8), disp))
             store(state.now, 9, later(load(state.now, 9), disp))
@@ -468,7 +470,7 @@ def _dispatched(  # pragma: no cover - compiled
     )  # fmt: skip
     if taint is not None:  # what the front end takes to begin anew is the branch's, not what came before it
         to.front(taint, n_disp, disp - 1 if begins_anew else front, disp, n)
-    if spent is not None and front > disp:
+    if spent is not None and front > disp and not begins_anew:
         why = FRONT_END
     return later(front, disp) + load(costs.front_end, uops), why, jump, counts, joined
 
