@@ -309,7 +309,8 @@ def table(found: pd.DataFrame) -> str:
     """Return the rows of docs/bottlenecks.md: how often right, by what is said, and how far both are apart."""
     ranges = [f"{low:g} to {min(high, 1):g}" for low, high in itertools.pairwise(EDGES)]
     columns = ["events", "programs", "named, of these right", "first right", "one of three",
-               "first, three without latency-bound", *ranges, "calibration error (by chance)"]  # fmt: skip
+               "first, three without latency-bound", *ranges,
+               "calibration error (by chance)", "of what is named"]  # fmt: skip
     lines = [f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
     for events, part in found.groupby("events"):
         named, free = part[part["named"]], part[~part["truth"].str.contains("instruction latency")]
@@ -318,11 +319,13 @@ def table(found: pd.DataFrame) -> str:
             for low, high in itertools.pairwise(EDGES)
             for mine in [named[(named["probability"] >= low) & (named["probability"] < high)]]
         ]
-        error, chance = apart(part["probability"].to_numpy(), part["right"].to_numpy())
+        errors = [apart(each["probability"].to_numpy(), each["right"].to_numpy()) for each in (part, named)]
         lines.append(
             f"| {events} | {len(part)} | {part['named'].mean():.2f}, {named['right'].mean():.2f} | "
             f"{part['right'].mean():.2f} | {part['three'].mean():.2f} | {free['right'].mean():.2f}, "
-            f"{free['three'].mean():.2f} | {' | '.join(cells)} | {error:.3f} ({chance:.3f}) |"
+            f"{free['three'].mean():.2f} | {' | '.join(cells)} | "
+            + " | ".join(f"{error:.3f} ({chance:.3f})" for error, chance in errors)
+            + " |"
         )
     return "\n".join(lines)
 
