@@ -19,19 +19,21 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from real_names import as_real
 
 import perfkit as pk
 from perfkit.fitters.bottlenecks.alike import Pool
-from perfkit.fitters.bottlenecks.features import NAMES, SUMS, WHOLE, any_of, matrix, needed, rule_scores, ruled_out
+from perfkit.fitters.bottlenecks.features import NAMES, matrix, needed, rule_scores, ruled_out
 from perfkit.fitters.bottlenecks.features import features as shares
-from perfkit.fitters.bottlenecks.forest import Forest, learn
-from perfkit.fitters.bottlenecks.names import countable
+from perfkit.fitters.bottlenecks.forest import VENDORS, Forest, learn
+from perfkit.fitters.bottlenecks.model import rates_of
+from perfkit.fitters.bottlenecks.names import countable, matched
 from perfkit.machine.classes import CLASSES, class_of, classes_of
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.evidence import Evidence
@@ -49,6 +51,7 @@ MORE_ORDERS, SAMPLED = 12, 60  # of the classes, for credits; runs of each origi
 OUTPUTS = tuple(CLASSES)
 ORIGINS = ("generated", "generated kernel", "corpus")
 TURNED = ", 8 counters, 5 % noise"
+CYCLES = 1e9  # of a run's dump by real names
 KINDS_OUT = "Bottlenecks, kinds of loops held out"
 Order = NDArray[np.float64]  # (runs, classes): the larger, the earlier
 Split = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # which runs are trained on, and which are tested
@@ -330,6 +333,15 @@ def held_out_kinds(frame: pd.DataFrame) -> Iterator[Split]:
         yield fold != k, (fold == k) & ~loops
 
 
+def held_out_origins(frame: pd.DataFrame) -> Iterator[Split]:
+    """Yield training and test runs: a third of the kinds of loops, all generated kernels or the corpus held out."""
+    origin, piece = frame["origin"].to_numpy(), frame["piece"].astype(str).to_numpy()
+    loops = origin == ORIGINS[0]
+    kinds = np.random.default_rng(SEED).permutation(sorted(set(piece[loops])))
+    for held in [*(loops & np.isin(piece, kinds[k::3]) for k in range(3)), *(origin == each for each in ORIGINS[1:])]:
+        yield ~held, held
+
+
 def held_out_cores(frame: pd.DataFrame) -> Iterator[Split]:
     """Yield training and test runs: one core held out with a fifth of the kernels, that of no other core."""
     fold, core = folds(frame), frame["core"].to_numpy()
@@ -344,22 +356,29 @@ def by_core(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bool
 
 
 def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return credits and votes of test runs, as counted and as noisy counters in turns see them, (4, runs, classes).
+    """Return credits and votes of test runs, as counted and as noisy counters in turns see them, (4, runs, classes)."""
 
-    What an earlier, stopped call has made for the same runs is read again.
-    """
-    name: Any = hashlib.sha256(
-        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 7])
-    )
-    name = name.hexdigest()
-    path = FOLDER / "league.parts" / f"{name[:16]}.npy"
+    def make() -> NDArray[np.float64]:
+        forest, part = forest_of(frame[train].reset_index(drop=True)), frame[test].reset_index(drop=True)
+        return np.stack([each for way in ("rate", "turn") for each in credits_and_votes(forest, x_of(part, way))])
+
+    return kept(frame, train, test, "", make)
+
+
+def kept(
+    frame: pd.DataFrame,
+    train: NDArray[np.bool_],
+    test: NDArray[np.bool_],
+    what: str,
+    make: Callable[[], NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    """Return what is made of training and test runs; what an earlier, stopped call has made of them is read again."""
+    key = np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 7])
+    path = FOLDER / "league.parts" / f"{hashlib.sha256(key + what.encode()).hexdigest()[:16]}.npy"
     if not path.exists():
-        forest = forest_of(frame[train].reset_index(drop=True))
-        part = frame[test].reset_index(drop=True)
         path.parent.mkdir(exist_ok=True)
-        both = [each for way in ("rate", "turn") for each in credits_and_votes(forest, x_of(part, way))]
         with path.with_suffix(".new").open("wb") as file:
-            np.save(file, np.stack(both))
+            np.save(file, make())
         path.with_suffix(".new").rename(path)
     return np.asarray(np.load(path))
 
@@ -401,10 +420,15 @@ def miscalibrated(frame: pd.DataFrame, probability: NDArray[np.float64]) -> dict
     first = probability.argmax(axis=1)
     p = probability[np.arange(len(first)), first]
     right = rights(credits_of(frame))[np.arange(len(first)), first]
+    return dict(zip(("calibration error", "calibration error by chance"), apart(p, right), strict=True))
+
+
+def apart(p: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return how far probabilities are from how often they are right, and how far they would be by chance alone."""
     bins = np.array_split(np.argsort(p, kind="stable"), BINS)
     drawn = np.random.default_rng(SEED).random((DRAWS, len(p))) < p
-    apart = [np.mean([abs(p[b].mean() - each[b].mean()) for b in bins]) for each in (right, *drawn)]
-    return {"calibration error": float(apart[0]), "calibration error by chance": float(np.mean(apart[1:]))}
+    found = [np.mean([abs(p[b].mean() - each[b].mean()) for b in bins]) for each in (right, *drawn)]
+    return float(found[0]), float(np.mean(found[1:]))
 
 
 def league(frame: pd.DataFrame) -> pd.DataFrame:
@@ -449,62 +473,98 @@ def league(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
 
-def real_counts(part: pd.DataFrame, core: Microarchitecture) -> pd.DataFrame:
-    """Return the rates that a processor's own events give: those of `perfkit.Bottlenecks`' map of names, exact."""
-    every, has = rates(part), countable(core.vendor, core.name)
-    found = {event: values for event, values in every.items() if event in has or event == "instructions"}
-    found |= {whole: sum(every[event] for event in parts) for whole, parts in SUMS.items() if whole in has}
-    used = shares(every, core)
-    found |= {any_of(name): used[f"{name}: ports"] for name in WHOLE if any_of(name) in has}
-    return pd.DataFrame(found)
+def real_rates(part: pd.DataFrame, core: Microarchitecture, divided: pd.Series) -> pd.DataFrame:
+    """Return what is known of runs by the events that a processor has a name for, as of a dump of these."""
+    wide = pd.DataFrame(rates(part)).dropna(axis=1, how="all").assign(cycles=1.0) * CYCLES
+    wide.index = pd.Index([str(k) for k in range(len(part))], name="run")
+    samples = as_real(wide, core, part["workload"].map(divided).to_numpy() * CYCLES)
+    names = matched(samples.events, simulated=False, vendor=core.vendor, core=core.name)
+    return rates_of(samples, names, ["run"]).reindex(wide.index)
 
 
-def by_real_names(frame: pd.DataFrame, both: NDArray[np.float64]) -> pd.DataFrame:
-    """Return how `perfkit.Bottlenecks` does with all events that a core has a name for, kernels held out, run by run.
-
-    ``both`` are those of `votes_held_out`, with every event: the other folds' calibrate.
-    """
-    fold, found = folds(frame), []
-    # Whether a kernel divides floating-point numbers does not depend on the core, and AMD counts it.
+def divided_by(frame: pd.DataFrame) -> pd.Series:
+    """Return floating-point divisions per cycle by workload: they do not depend on the core, and AMD counts them."""
     divider = np.nansum(frame.reindex(columns=["rate:uops.fp_divider", "rate:uops.FPDivider"]).to_numpy(float), axis=1)
-    divided = pd.Series(divider, index=frame["workload"]).groupby(level=0).max()
-    for k in range(FOLDS):
-        train = frame[fold != k].reset_index(drop=True)
-        forest = replace(forest_of(train), levels=curve(frame, both, fold != k))
-        pool = Pool(x_of(train), np.array(OUTPUTS)[credits_of(train).argmax(axis=1)])
-        for name in sorted(frame["core"].unique()):
-            part = frame[(fold == k) & (frame["core"] == name)].reset_index(drop=True)
-            core = Microarchitecture.load(str(name))
-            has = countable(core.vendor, core.name)
-            counts = real_counts(part, core)
-            if core.vendor == "AMD":
-                counts["divisions"] = part["workload"].map(divided).to_numpy()
-            judged = pk.Bottlenecks(core, forest).judge(counts, decide=False, has=has, runs=pool)
-            order, rows = judged.order(), np.arange(len(part))
-            right = rights(credits_of(part))[:, [OUTPUTS.index(str(each)) for each in judged.names]]
-            first = judged.probability[rows, order[:, 0]]
-            told = (judged.status()[rows, order[:, 0]] == "told") & (first >= SURE)
-            parts = {"first": right[rows, order[:, 0]], "three": right[rows[:, None], order[:, :3]].any(axis=1)}
-            found.append(part[["core", "workload"]].assign(**parts, probability=first, named=told))
+    return pd.Series(divider, index=frame["workload"]).groupby(level=0).max()
+
+
+def real_votes(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the votes by real names that calibrate, (2, runs, classes): of held-out kinds of loops, and of origins.
+
+    What a processor counts leaves more open the less a program is like any that was learnt from; held-out kernels of
+    the same generators are too much like them.
+    """
+    return real_judged(frame)[1:, 0]
+
+
+def real_judged(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the votes by real names, and which classes are told by them, (3, 2, runs, classes)."""
+    found = np.zeros((len(REAL), 2, len(frame), len(OUTPUTS)))
+    for each, splits in zip(found, REAL.values(), strict=True):
+        for train, test in splits(frame):
+            each[:, test] = kept(frame, train, test, "real names", partial(_real_judged, frame, train, test))
+    return found
+
+
+def _real_judged(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> NDArray[np.float64]:
+    found = np.zeros((2, len(frame), len(OUTPUTS)))
+    forest, divided = forest_of(frame[train].reset_index(drop=True)), divided_by(frame)
+    known = frame[train].reset_index(drop=True)
+    pool = Pool(x_of(known), np.array(OUTPUTS)[credits_of(known).argmax(axis=1)])
+    for name in sorted(frame.loc[test, "core"].unique()):
+        mine, core = test & (frame["core"] == name).to_numpy(), Microarchitecture.load(str(name))
+        counts, has = real_rates(frame[mine], core, divided), countable(core.vendor, core.name)
+        judged = pk.Bottlenecks(core, forest).judge(counts, decide=False, has=has, runs=pool)
+        at = np.ix_(mine, [OUTPUTS.index(str(each)) for each in judged.names])
+        found[0][at], found[1][at] = np.nan_to_num(judged.probability), judged.status() == "told"
+    return found[:, test]
+
+
+def real_curves(frame: pd.DataFrame, votes: NDArray[np.float64], of: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the calibration by some runs of `real_votes`, one curve for each vendor, (vendors, 2, k)."""
+    vendor = frame["core"].map(lambda name: Microarchitecture.load(name).vendor).to_numpy()
+    return np.stack([curve(frame, votes, of & (vendor == name)) for name in VENDORS])
+
+
+def by_real_names(frame: pd.DataFrame, judged: NDArray[np.float64]) -> pd.DataFrame:
+    """Return how `perfkit.Bottlenecks` does with all events that a core has a name for, held out, run by run.
+
+    ``judged`` is that of `real_judged`: the other folds' calibrate.
+    """
+    fold, rows, right, found = folds(frame), np.arange(len(frame)), rights(credits_of(frame)), []
+    vendor = frame["core"].map(lambda name: Microarchitecture.load(name).vendor).to_numpy()
+    for way, (votes, told) in zip(REAL, judged, strict=True):
+        order, probability = np.argsort(-votes, axis=1, kind="stable"), np.zeros(len(frame))
+        first = order[:, 0]
+        for k in range(FOLDS):
+            for name, levels in zip(VENDORS, real_curves(frame, judged[1:, 0], fold != k), strict=True):
+                mine = (fold == k) & (vendor == name)
+                probability[mine] = np.interp(votes[rows, first][mine], *levels)
+        parts = {"first": right[rows, first], "three": right[rows[:, None], order[:, :3]].any(axis=1)}
+        named = (told[rows, first] > 0) & (probability >= SURE)
+        found.append(frame[["core", "workload"]].assign(**parts, probability=probability, named=named, held_out=way))
     return pd.concat(found, ignore_index=True)
+
+
+REAL = {"kernels": held_out, "kinds of loops": held_out_kinds, "origins": held_out_origins}
 
 
 def real_names() -> str:
     """Return the table of docs/bottlenecks.md of real names: per core and in all."""
     frame = table()
-    every = by_real_names(frame, votes_held_out(frame))
-    lines = ["| core | events | named, of these right | first right | one of three | calibration error | runs |"]
-    lines.append("| --- " * 7 + "|")
-    for name, part in [("all", every), *every.groupby("core")]:
-        bins = np.array_split(np.argsort(part["probability"].to_numpy(), kind="stable"), 10)
-        p, right = part["probability"].to_numpy(), part["first"].to_numpy()
-        error = np.mean([abs(p[b].mean() - right[b].mean()) for b in bins])
-        events = "" if name == "all" else str(len(countable(Microarchitecture.load(str(name)).vendor, str(name))))
-        named = part["named"].to_numpy()
-        lines.append(
-            f"| {name} | {events} | {named.mean():.2f}, {right[named].mean():.2f} | {right.mean():.2f} | "
-            f"{part['three'].mean():.2f} | {error:.3f} | {len(part)} |"
-        )
+    every = by_real_names(frame, real_judged(frame))
+    columns = ["core", "events", "held out", "named, of these right", "first right", "one of three",
+               "calibration error (by chance)", "runs"]  # fmt: skip
+    lines = [f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
+    for way, mine in every.groupby("held_out"):
+        for name, part in [("all", mine), *mine.groupby("core")]:
+            right, named = part["first"].to_numpy(), part["named"].to_numpy()
+            error = apart(part["probability"].to_numpy(), right)
+            events = "" if name == "all" else str(len(countable(Microarchitecture.load(str(name)).vendor, str(name))))
+            lines.append(
+                f"| {name} | {events} | {way} | {named.mean():.2f}, {right[named].mean():.2f} | {right.mean():.2f} | "
+                f"{part['three'].mean():.2f} | {error[0]:.3f} ({error[1]:.3f}) | {len(part)} |"
+            )
     return "\n".join(lines)
 
 
@@ -617,7 +677,8 @@ def learnt(frame: pd.DataFrame, digest: str) -> Forest:
     """Return the forest of all runs, calibrated by predictions of kernels and kinds that were held out."""
     levels = curve(frame, votes_held_out(frame), np.ones(len(frame), dtype=np.bool_))
     prior = rights(credits_of(frame)).mean(axis=0)
-    return replace(forest_of(frame), levels=levels, prior=prior / prior.sum(), digest=np.array(digest))
+    real = real_curves(frame, real_votes(frame), np.ones(len(frame), dtype=np.bool_))
+    return replace(forest_of(frame), levels=levels, prior=prior / prior.sum(), digest=np.array(digest), real=real)
 
 
 def markdown(league: pd.DataFrame) -> str:

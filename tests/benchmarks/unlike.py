@@ -1,14 +1,17 @@
-"""`pk.Bottlenecks` on programs unlike those it learnt from: loops of other kinds, several of them in one body.
+"""`pk.Bottlenecks` on programs unlike those it learnt from: loops of other kinds, and compiled functions in C.
 
-Run: python -m tests.benchmarks.unlike SEED [PROGRAMS]; needs GNU as and objcopy. Everything is simulated.
+Run: python -m tests.benchmarks.unlike SEED [--programs 228] [--functions] [--to FILE]; needs GNU as and objcopy, or a
+compiler. Everything is simulated. Of files that were written so: python -m tests.benchmarks.unlike --of FILE ...
 
-The pieces are written anew, after what programs do (search, hash, sort, parse, transpose, ...); none is of
-data/make/loops.py, of which only the assembling is used. One to three pieces share a loop, often shuffled. Truth is the
+The loops' pieces are written anew, after what programs do (search, hash, sort, parse, transpose, ...); none is of
+data/make/loops.py, of which only the assembling is used. One to three pieces share a loop, often shuffled. The
+functions are those that `tests.benchmarks.dag_draws` writes, compiled by gcc. Truth is the
 classes' credit. Each program is asked about on one core, drawn of eight, of which four were learnt from: with all of
 the simulator's events, and with those that the core's map has a name for, under these names. Change nothing in the
 model for what a seed prints: draw another seed to quote a figure.
 """
 
+import argparse
 import itertools
 import re
 import sys
@@ -21,17 +24,22 @@ import numpy as np
 import pandas as pd
 
 import perfkit as pk
-from perfkit.fitters.bottlenecks.features import SUMS, any_of, port_events
-from perfkit.fitters.bottlenecks.names import countable, names_for
+from perfkit.collectors import compile_kernel
 from perfkit.simulators.pmu.credit import Variants
+from tests.benchmarks.dag_any_code import arguments
+from tests.benchmarks.dag_draws import draws
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "data" / "make"))
+from league import apart
 from loops import MEMORY, Line, Loop, Scattered, _footprint_of, _trace, hot, strided
+from real_names import as_real
 
 CORES = ("skylake_x", "golden_cove", "zen4", "zen5", "ice_lake", "sandy_bridge", "zen3", "raptor_cove")
 NEAR, LEAST, SURE = 0.9, 0.02, 0.5  # as data/make/league.py
 EDGES = (0.5, 0.65, 0.8, 0.95, 1.0001)
-_PORT = {"10": "A", "11": "B"}
+_DIVIDES = re.compile(r"v?(div|sqrt)[sp][sd]\b")
+_FLAGS = ("-O2", "-O3", "-O3 -mavx2 -mfma")
+LENGTHS = range(2000, 400_001)  # instructions of a function
 Rng = np.random.Generator
 _REGISTERS = (("rax", "rdx", "ymm0", "ymm1"), ("rsi", "rdi", "ymm3", "ymm4"), ("r8", "r9", "ymm6", "ymm7"))
 
@@ -216,56 +224,13 @@ def program(number: int, seed: int) -> Loop:
     return Loop(name, _trace(name, lines, rng, chosen[0].__name__), _footprint_of(lines) != MEMORY)
 
 
-def busy_ports(counts: pd.DataFrame, core: pk.Microarchitecture) -> pd.DataFrame:
-    """Return how many uops each single port executes: those of a group go to its least busy ports."""
-    groups = {name: set(group.units) for name, group in core.ports.items() if f"uops.{name}" in counts}
-    found = pd.DataFrame(0.0, index=counts.index, columns=sorted(set().union(*groups.values())))
-    own: dict[str, pd.Series] = {}
-    for name in sorted(groups, key=lambda one: len(groups[one])):  # a group's event counts those of groups within it
-        within = [counts[f"uops.{name}"] * 0.0, *(own[other] for other in own if groups[other] < groups[name])]
-        own[name] = (counts[f"uops.{name}"] - sum(within)).clip(lower=0.0)
-        for row in counts.index:
-            units = sorted(groups[name])
-            loads = found.loc[row, units].sort_values().to_numpy()
-            levels = (float(own[name][row]) + np.cumsum(loads)) / np.arange(1, len(loads) + 1)
-            level = next(level for level, above in zip(levels, [*loads[1:], np.inf], strict=True) if level <= above)
-            found.loc[row, units] = np.maximum(found.loc[row, units], level)
-    return found
-
-
-def as_real(samples: pk.Samples, core: pk.Microarchitecture, divisions: int) -> pk.Samples:
-    """Return the counts under the names that a processor has for them, as a measured dump would have them."""
-    wide = samples.to_wide()
-    counts = wide.drop(columns=["cycles", "instructions"])
-    ports, named = busy_ports(counts, core), {}
-    for event in sorted(countable(core.vendor, core.name)):
-        for name in names_for(event, core.vendor, core.name)[:1]:
-            for real in name.split("+"):
-                if (digits := re.search(r"port_([0-9_]+)$", real)) is not None:
-                    units = [f"p{_PORT.get(one, one)}" for one in digits[1].split("_")]
-                    named[real] = ports[[unit for unit in units if unit in ports]].sum(axis=1)
-                elif event == any_of("dividers"):
-                    groups = [f"uops.{group}" for group in port_events(core)["dividers"]]
-                    named[real] = counts[groups].max(axis=1)
-                elif all(part in counts for part in SUMS.get(event, (event,))):
-                    named.setdefault(real, counts[list(SUMS.get(event, (event,)))].sum(axis=1))
-    if core.vendor == "AMD":
-        named["fp_ret_sse_avx_ops.div_flops"] = wide["instructions"] * 0.0 + divisions / len(wide)
-    rows = [
-        pd.DataFrame({"run": wide.index.get_level_values("run"), "interval": range(len(wide)), "event": real,
-                      "time": wide["cycles"], "work": wide["instructions"], "count": values})
-        for real, values in named.items()
-    ]  # fmt: skip
-    return pk.Samples.from_frame(pd.concat(rows), kind="measured", time_event="cycles", work_event="instructions")
-
-
 def divisions_of(loop: Loop) -> int:
     """Return how many elements are divided, or their roots taken."""
     code, found = loop.trace.code, 0
     runs = np.bincount(loop.trace.stream, minlength=len(code.block_start) - 1)
     for block, (start, end) in enumerate(itertools.pairwise(code.block_start)):
         for text in code.text[start:end]:
-            if "div" in text or "sqrt" in text:
+            if _DIVIDES.match(text):
                 found += int(runs[block]) * (4 if "ymm" in text else 1)
     return found
 
@@ -294,17 +259,34 @@ def simulated(loop: Loop, core: pk.Microarchitecture, variants: Variants) -> Run
         return None
     samples = pmu.collect({loop.name: loop.trace})
     right = frozenset(map(str, credit.index[credit >= NEAR * credit.max()]))
-    return Run(core.name, samples, as_real(samples, core, divisions_of(loop)), right)
+    wide = samples.to_wide()
+    return Run(core.name, samples, as_real(wide, core, divisions_of(loop) / len(wide)), right)
 
 
-def runs(seed: int, programs: int) -> Iterator[Run]:
-    """Yield the programs of a seed that anything binds, each on one core."""
+def functions(seed: int, count: int) -> Iterator[tuple[str, Loop]]:
+    """Yield functions in C, compiled and run on random data, each with the core that it is asked about on."""
+    rng = np.random.default_rng([seed, 2])
+    for number, draw in enumerate(draws(seed, count)):
+        core, warm = CORES[int(rng.integers(len(CORES)))], bool(rng.random() < 0.6)
+        flags, name = draw.build or str(rng.choice(_FLAGS)), f"{seed}-{number:03d} {draw.kind}"
+        given = arguments(draw.source, np.random.default_rng([seed, number]))
+        trace = compile_kernel(draw.source, "f", flags=flags, name=name).trace(*given)
+        if trace.instruction_count in LENGTHS:
+            yield core, Loop(name, trace, warm)
+
+
+def loops(seed: int, count: int) -> Iterator[tuple[str, Loop]]:
+    """Yield loops, each with its core."""
     rng = np.random.default_rng([seed, 1])
-    cores = {name: pk.Microarchitecture.load(name) for name in CORES}
-    every = {name: Variants(core, 4, seed) for name, core in cores.items()}
-    for number in range(programs):
-        name = CORES[int(rng.integers(len(CORES)))]
-        run = simulated(program(number, seed), cores[name], every[name])
+    for number in range(count):
+        yield CORES[int(rng.integers(len(CORES)))], program(number, seed)
+
+
+def runs(seed: int, programs: int, *, compiled: bool = False) -> Iterator[Run]:
+    """Yield the programs of a seed that anything binds, each on one core."""
+    every = {name: Variants(pk.Microarchitecture.load(name), 4, seed) for name in CORES}
+    for core, loop in functions(seed, programs) if compiled else loops(seed, programs):
+        run = simulated(loop, every[core].core, every[core])
         if run is not None:
             yield run
 
@@ -323,27 +305,50 @@ def asked(run: Run) -> Iterator[dict[str, object]]:
         }  # fmt: skip
 
 
-def main(seed: int, programs: int = 228, path: str = "") -> None:
-    """Print the table of docs/bottlenecks.md."""
-    warnings.simplefilter("ignore")
-    found = pd.DataFrame([row for run in runs(seed, programs) for row in asked(run)])
-    if path:
-        found.to_csv(path, index=False)
+def table(found: pd.DataFrame) -> str:
+    """Return the rows of docs/bottlenecks.md: how often right, by what is said, and how far both are apart."""
     ranges = [f"{low:g} to {min(high, 1):g}" for low, high in itertools.pairwise(EDGES)]
-    columns = ["events", "programs", "named, of these right", "first right", "one of three", *ranges]
-    print(f"| {' | '.join(columns)} |\n{'| --- ' * len(columns)}|")
+    columns = ["events", "programs", "named, of these right", "first right", "one of three",
+               "first, three without latency-bound", *ranges,
+               "calibration error (by chance)", "of what is named"]  # fmt: skip
+    lines = [f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
     for events, part in found.groupby("events"):
-        named = part[part["named"]]
+        named, free = part[part["named"]], part[~part["truth"].str.contains("instruction latency")]
         cells = [
             f"{mine['right'].mean():.2f} ({len(mine)})"
             for low, high in itertools.pairwise(EDGES)
             for mine in [named[(named["probability"] >= low) & (named["probability"] < high)]]
         ]
-        print(
+        errors = [apart(each["probability"].to_numpy(), each["right"].to_numpy()) for each in (part, named)]
+        lines.append(
             f"| {events} | {len(part)} | {part['named'].mean():.2f}, {named['right'].mean():.2f} | "
-            f"{part['right'].mean():.2f} | {part['three'].mean():.2f} | {' | '.join(cells)} |"
+            f"{part['right'].mean():.2f} | {part['three'].mean():.2f} | {free['right'].mean():.2f}, "
+            f"{free['three'].mean():.2f} | {' | '.join(cells)} | "
+            + " | ".join(f"{error:.3f} ({chance:.3f})" for error, chance in errors)
+            + " |"
         )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the table of docs/bottlenecks.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seed", type=int, nargs="?", metavar="SEED")
+    parser.add_argument("--programs", type=int, default=228, metavar="N")
+    parser.add_argument("--functions", action="store_true", help="compiled functions in C")
+    parser.add_argument("--to", type=Path, metavar="FILE", help="what is said of each program, CSV")
+    parser.add_argument("--of", type=Path, nargs="+", metavar="FILE", help="what --to wrote, together")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if given.of:
+        print(table(pd.concat([pd.read_csv(path) for path in given.of])))
+        return
+    every = runs(given.seed, given.programs, compiled=given.functions)
+    found = pd.DataFrame([row for run in every for row in asked(run)])
+    if given.to:
+        found.to_csv(given.to, index=False)
+    print(table(found))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
+    main()

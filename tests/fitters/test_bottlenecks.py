@@ -1,6 +1,7 @@
 """`pk.Bottlenecks`: rules by hand, forests as arrays, what cannot be told, and real dumps."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,11 @@ from perfkit.fitters.bottlenecks.features import (
 )
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.fitters.bottlenecks.model import rates_of
+<<<<<<< HEAD
 from perfkit.fitters.bottlenecks.names import Named, event_map, matched
+=======
+from perfkit.fitters.bottlenecks.names import countable, event_map, matched
+>>>>>>> m_h17
 from perfkit.machine.classes import CLASSES, classes_of
 from tests.fitters.event_names import map_table
 from tests.simulators.assembled import loop, needs_assembler
@@ -96,6 +101,36 @@ def test_a_forest_of_arrays_predicts_as_the_one_it_was_made_of(tmp_path):
     (tmp_path / "other.npz").write_bytes(b"no")
     with pytest.raises(FormatError, match=r"expected a forest that Forest\.save wrote"):
         Forest.load(tmp_path / "other.npz")
+
+
+def test_a_forest_keeps_a_curve_for_each_vendors_events_and_reads_files_without(tmp_path):
+    forest = pk.datasets.load("bottlenecks/model")
+    curves = np.array([[[0.0, 0.5, 1.0], [0.0, 0.4, 0.9]], [[0.0, 0.5, 1.0], [0.0, 0.2, 0.6]]])
+    back = Forest.load(replace(forest, real=curves).save(tmp_path / "forest.npz"))
+    assert back.real_probability(np.array([0.25, 0.75]), "Intel").tolist() == pytest.approx([0.2, 0.65])
+    assert back.real_probability(np.array([0.25, 0.75]), "AMD").tolist() == pytest.approx([0.1, 0.4])
+    assert back.real_probability(np.array([0.25, 0.75]), "ARM").tolist() == [0.25, 0.75]  # no map of names
+    with np.load(tmp_path / "forest.npz") as found:
+        np.savez(tmp_path / "older.npz", **{name: found[name] for name in found.files if name != "real"})
+    assert Forest.load(tmp_path / "older.npz").real_probability(np.array([0.3]), "AMD").tolist() == [0.3]
+
+
+@pytest.mark.parametrize(("core", "vendor"), [("skylake_x", 0), ("zen4", 1)])
+def test_the_curve_of_real_names_is_for_runs_of_which_no_more_can_be_counted(core, vendor):
+    """The share of the trees in all ways goes through the vendor's curve; not where an event could still be counted."""
+    model = pk.Bottlenecks.load(core)
+    has = countable(model.core.vendor, core)
+    bare = replace(model.forest, real=np.tile([[0.0, 1.0], [0.0, 1.0]], (2, 1, 1)))
+    halved = bare.real.copy()
+    halved[vendor, 1] /= 2
+    every = pd.DataFrame([dict.fromkeys([*sorted(has), "instructions"], 0.2)])
+    for rates, factor in ((every, 0.5), (every.drop(columns="branch-misses"), 1.0)):
+        plain, half = (
+            pk.Bottlenecks(model.core, replace(model.forest, real=real)).judge(rates, decide=False, has=has)
+            for real in (bare.real, halved)
+        )
+        assert plain.final.all() == half.final.all() == (factor == 0.5)
+        assert half.probability == pytest.approx(plain.probability * factor, nan_ok=True)
 
 
 @pytest.mark.parametrize("run", KNOWN)
@@ -224,6 +259,14 @@ def test_a_real_dump_without_the_events_is_not_guessed_at(path):
         assert (rows["status"] == "cannot tell").sum() >= 8
         assert "measure next" in found.why(run)
     assert found.kind == samples.kind
+
+
+def test_evidence_names_the_events_of_the_dump():
+    """It named the simulator's (l3.misses), which no dump has."""
+    dump = counted({"cpu_core/branch-misses/u": 0.01, "LLC-load-misses": 0.001})
+    evidence = pk.Bottlenecks.load("golden_cove").explain(dump).of("mine").set_index("resource")["evidence"]
+    assert evidence["mispredicted branches"].endswith("(cpu_core/branch-misses/u)")
+    assert "(LLC-load-misses)" in evidence["memory latency"]
 
 
 def test_a_class_with_ports_is_as_large_as_its_busiest_ports():

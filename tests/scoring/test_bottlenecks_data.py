@@ -113,6 +113,40 @@ def test_no_kind_of_loop_that_is_tested_was_trained_on(league, runs):
     assert (tested == 1).all()
 
 
+def test_no_origin_that_is_tested_was_trained_on(league, runs):
+    tested = np.zeros(len(runs), dtype=int)
+    for train, test in league.held_out_origins(runs):
+        tested += test
+        assert not (train & test).any()
+        origins = set(runs["origin"][test])
+        assert len(origins) == 1
+        if origins == {"generated"}:
+            assert not set(runs["piece"][test]) & set(runs["piece"][train])
+        else:
+            assert not origins & set(runs["origin"][train])
+    assert (tested == 1).all()
+
+
+def test_the_model_has_a_curve_for_the_names_of_each_vendor_that_rises():
+    """Where this fails: python data/make/league.py learn."""
+    forest = pk.datasets.load("bottlenecks/model")
+    assert forest.real.shape[2] > 2
+    assert (np.diff(forest.real, axis=2) >= 0).all()
+
+
+def test_rates_by_real_names_are_those_that_the_events_of_a_processor_give(league, runs):
+    """A Skylake counts all uops of a port: two on port 0 alone and six that ports 0, 1, 5 and 6 take, two each."""
+    core = pk.Microarchitecture.load("skylake_x")
+    part = runs[runs["core"] == "skylake_x"].iloc[:1].copy()
+    ports = {"p0": 0.2, "p01": 0.2, "p05": 0.2, "p06": 0.2, "p015": 0.2, "p016": 0.2, "p056": 0.2, "p0156": 0.8}
+    none = {c: 0.0 for c in part.columns if c.startswith("rate:uops.")}
+    part = part.assign(**none | {f"rate:uops.{name}": rate for name, rate in ports.items()})
+    found = league.real_rates(part, core, league.divided_by(part)).iloc[0]
+    assert found["uops.p0"] == pytest.approx(0.0)  # six of eight uops make all four ports equally busy
+    assert found["uops.p0156"] == pytest.approx(0.8)
+    assert found["branch-misses"] == pytest.approx(float(part["rate:branch-misses"].iloc[0]))
+
+
 def test_in_turns_every_rate_is_the_one_that_counters_in_turns_give(league):
     frame = pd.DataFrame({"rate:uops": [2.0], "turn:uops": [2.2], "cycles": [9.0]})
     assert league.in_turns(frame)[["rate:uops", "cycles"]].to_numpy().tolist() == [[2.2, 9.0]]

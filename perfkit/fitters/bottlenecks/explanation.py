@@ -404,8 +404,8 @@ class Weighed:
         credit = np.where(np.isnan(self.credit), -1.0, self.credit)
         return np.lexsort((-credit, -np.round(key, 6)), axis=1)
 
-    def table(self, index: pd.Index, *, evidence: bool = True) -> pd.DataFrame:
-        """Return one row per row and class."""
+    def table(self, index: pd.Index, *, evidence: bool = True, called: Mapping[str, str] | None = None) -> pd.DataFrame:
+        """Return one row per row and class; ``called`` says what the samples call the simulator's events."""
         order = self.order()
         n, k = order.shape
         rows = np.repeat(np.arange(n), k)
@@ -416,7 +416,9 @@ class Weighed:
         found["probability"] = self.probability[at]
         found["status"] = self.status()[at]
         if evidence:
-            found["evidence"] = [self._words(str(self.names[c]), int(r)) for r, c in zip(*at, strict=True)]
+            found["evidence"] = [
+                self._words(str(self.names[c]), int(r), called or {}) for r, c in zip(*at, strict=True)
+            ]
         return found
 
     def measure_next(self, index: pd.Index, vendor: str, core: str) -> pd.DataFrame:
@@ -492,7 +494,7 @@ class Weighed:
         mine += [f"{name}: ports"] if not mine else []
         return float(max(self.gain[row, NAMES.index(feature)] for feature in mine))
 
-    def _words(self, name: str, row: int) -> str:
+    def _words(self, name: str, row: int, called: Mapping[str, str]) -> str:
         """Return the shares of capacity that belong to a class, in words."""
         parts = []
         for rule in RULES:
@@ -502,7 +504,7 @@ class Weighed:
                 if words.startswith("tenths of "):  # counted in tenths, so that its share is like the others'
                     number, words = 10 * value, words.removeprefix("tenths of ")
                 shown = f"{number:.0%}" if words.startswith("of ") else f"{number:.2g}"
-                parts.append(f"{shown} {words} ({rule.event})")
+                parts.append(f"{shown} {words} ({called.get(rule.event, rule.event)})")
         if name in PORTS and np.isfinite(self.shares[f"{name}: ports"][row]):
             used = self.shares[f"{name}: ports"][row]
             only = " (of those that were counted)" if not all(self._has(e, row) for e in self._ports(name)) else ""

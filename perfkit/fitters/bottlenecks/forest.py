@@ -1,7 +1,7 @@
 """A forest of regression trees as plain arrays: learnt with scikit-learn, saved without pickle, applied with NumPy."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,12 @@ from perfkit.errors import FormatError, UnavailableError
 
 _FORMAT = "perfkit-forest-1"
 _FIELDS = ("roots", "feature", "threshold", "child", "value", "features", "outputs", "levels", "prior", "digest")
+VENDORS = ("Intel", "AMD")
+"""Whose processors' own events have a calibration of their own, in the order of `Forest.real`."""
+
+
+def _as_voted() -> NDArray[np.float64]:
+    return np.tile([[0.0, 1.0], [0.0, 1.0]], (len(VENDORS), 1, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +45,9 @@ class Forest:
         How often each output is the largest in training.
     digest : text
         Of the data that it was trained on.
+    real : (vendors, 2, k) float64
+        As ``levels``, of runs seen by the events that processors of each of `VENDORS` have, all counted; the shares of
+        trees themselves where nothing else was learnt.
     """
 
     roots: NDArray[np.int32]
@@ -51,6 +60,7 @@ class Forest:
     levels: NDArray[np.float64]
     prior: NDArray[np.float64]
     digest: NDArray[np.str_]
+    real: NDArray[np.float64] = field(default_factory=_as_voted)
 
     def leaves(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
         """Return which row of ``value`` each tree gives each row, shape (trees, rows)."""
@@ -91,10 +101,15 @@ class Forest:
         """Return the calibrated probability of being right for shares of votes."""
         return np.interp(votes, self.levels[0], self.levels[1])
 
+    def real_probability(self, votes: NDArray[np.float64], vendor: str) -> NDArray[np.float64]:
+        """Return the same where all events were counted that the vendor's processor has, and others are missing."""
+        return np.interp(votes, *self.real[VENDORS.index(vendor)]) if vendor in VENDORS else votes
+
     def save(self, path: str | Path) -> Path:
         """Write the arrays."""
         with replaced(path, ".npz") as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, format=np.array(_FORMAT), **{name: getattr(self, name) for name in _FIELDS})
+            arrays = {name: getattr(self, name) for name in (*_FIELDS, "real")}
+            np.savez_compressed(file, format=np.array(_FORMAT), **arrays)
         return Path(path)
 
     @classmethod
@@ -104,7 +119,7 @@ class Forest:
             with np.load(existing(path), allow_pickle=False) as found:
                 if str(found["format"]) != _FORMAT:
                     raise FormatError(f"{path}: expected {_FORMAT}, found {found['format']}")
-                return cls(**{name: found[name] for name in _FIELDS})
+                return cls(**{name: found[name] for name in (*_FIELDS, "real") if name in _FIELDS or name in found})
         except (ValueError, KeyError, OSError) as error:
             if isinstance(error, FileNotFoundError):
                 raise

@@ -117,8 +117,11 @@ class Bottlenecks:
         runs = self.judge(by_run, has=has)
         each = self.judge(by_interval, WAYS // 3, decide=False, has=has).table(by_interval.index, evidence=False)
         left = self._left(samples, names, simulated=simulated)
+        called: dict[str, str] = {}
+        for one in names:
+            called[one.simulated] = f"{called[one.simulated]}+{one.real}" if one.simulated in called else one.real
         return Explanation(
-            runs=runs.table(by_run.index),
+            runs=runs.table(by_run.index, called=called),
             intervals=each,
             events=pd.DataFrame([vars(one) for one in names], columns=["simulated", "real", "note"]),
             next_events=runs.measure_next(by_run.index, "" if simulated else self.core.vendor, self.core.name),
@@ -247,12 +250,14 @@ class Bottlenecks:
             open_ = part.missing & ~never
             last = np.where(nothing_loaded[part.rows], not (open_ & ~of_loads).any(), not open_.any())
             final[part.rows] = last & (has is not None)
-            # Calibration is of rows of which all is known. Where no more can be counted, the ways are as often right
-            # as their trees say (data/make/league.py real).
-            raw = np.repeat(final[part.rows] & part.missing.any(), k)[:, None]
-            sure = np.where(raw, votes, self.forest.probability(votes))
-            for into, values in ((credit, np.square(roots)), (probability, sure)):
-                into[part.rows] = (values.reshape(n, k, -1) * part.weight[:, :, None]).sum(axis=1)
+            # Where no more can be counted, how often all ways together are right is learnt of such rows.
+            ended = (final[part.rows] & part.missing.any())[:, None]
+            mean, each_sure, voted = (
+                (values.reshape(n, k, -1) * part.weight[:, :, None]).sum(axis=1)
+                for values in (np.square(roots), self.forest.probability(votes), votes)
+            )
+            credit[part.rows] = mean
+            probability[part.rows] = np.where(ended, self.forest.real_probability(voted, self.core.vendor), each_sure)
             likeliest = np.array(outputs)[probability[part.rows].argmax(axis=1)]
             for name, may in part.rivals(likeliest, never).items():
                 rival[part.rows, outputs.index(name)] = may
