@@ -26,11 +26,7 @@ from perfkit.fitters.bottlenecks.features import (
 )
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.fitters.bottlenecks.model import rates_of
-<<<<<<< HEAD
-from perfkit.fitters.bottlenecks.names import Named, event_map, matched
-=======
-from perfkit.fitters.bottlenecks.names import countable, event_map, matched
->>>>>>> m_h17
+from perfkit.fitters.bottlenecks.names import Named, countable, event_map, matched
 from perfkit.machine.classes import CLASSES, classes_of
 from tests.fitters.event_names import map_table
 from tests.simulators.assembled import loop, needs_assembler
