@@ -564,7 +564,7 @@ class Warm:
 
 def _living() -> list[FunctionType]:
     gc.unfreeze()
-    return [f for f in gc.get_objects() if isinstance(f, FunctionType)]
+    return [f for f in gc.get_objects() if type(f) is FunctionType]  # a dead proxy would be asked for its class
 
 
 def exchangeable(file: str, old: str, new: str, ran: Collection[CodeType] = ()) -> dict[CodeType, CodeType] | None:
