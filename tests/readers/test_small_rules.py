@@ -1,6 +1,9 @@
 """Small rules of the readers, each shown by a dump of a few lines and by what follows from it by hand."""
 
+import bz2
 import json
+import lzma
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +14,7 @@ from perfkit.errors import FormatError
 from perfkit.readers import grid, key_values, nsight, perf_text, scales, summary_rows, toplev
 from perfkit.readers.grid import Grid
 from perfkit.readers.numbers import Token, _well_grouped, settle
-from perfkit.readers.open import _count_lines
+from perfkit.readers.open import _count_lines, _inflate
 from perfkit.readers.plain_table import _holds_numbers
 from perfkit.readers.report import Report
 from perfkit.samples.clocks import between, clock_of
@@ -503,3 +506,12 @@ def test_files_put_one_after_another_below_a_row_of_units_are_runs(read):
     header = "cycles,instructions,misses"
     samples = read(f"{header}\ncount,count,count\n3000,6000,1\n4000,9000,2\n{header}\n5000,100,3\n6000,200,4\n")
     assert samples.intervals().groupby("run", sort=False)["time"].apply(list).tolist() == [[3000, 4000], [5000, 6000]]
+
+
+@pytest.mark.parametrize("kind", [zlib, bz2, lzma])
+def test_no_more_is_inflated_than_memory_can_hold(kind):
+    new = {zlib: zlib.decompressobj, bz2: bz2.BZ2Decompressor, lzma: lzma.LZMADecompressor}[kind]
+    assert _inflate(new(), kind.compress(b"x" * 10), 10, "a.gz") == b"x" * 10
+    for more in (11, 10_000):
+        with pytest.raises(FormatError, match=r"a\.gz: compressed data of more than"):
+            _inflate(new(), kind.compress(b"x" * more), 10, "a.gz")
