@@ -149,6 +149,12 @@ def _judge(found: Any, at_most: float) -> None:
             "--at-most cannot be judged: a recording lacks functions that were called, which may take any time; record "
             "both with callees (perfkit trace --callees)"
         )
+    if found.is_far and found.measured_speedup < 1 / (1 + at_most / 100):
+        raise DataError(
+            f"--at-most cannot be judged: B is measured {1 / found.measured_speedup - 1:+.0%} cycles, far from the "
+            f"simulated {1 / found.speedup - 1:+.0%}: the model misses what changed; perfkit compare measures it "
+            "(--no-measure judges simulated cycles alone)"
+        )
     slower = found.cycles[1] / found.cycles[0] - 1
     if slower > at_most / 100:
         typer.echo(f"perfkit: B takes {slower:+.2%} cycles (simulated), and {at_most:+g} % is allowed", err=True)

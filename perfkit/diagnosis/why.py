@@ -49,7 +49,7 @@ from perfkit.diagnosis.calls import (
     windows_of,
 )
 from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured
-from perfkit.diagnosis.huge_pages import TRANSLATION, told, tried
+from perfkit.diagnosis.huge_pages import TRANSLATION, may_help, told, tried
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
 from perfkit.diagnosis.noise_result import NoiseResult
@@ -76,6 +76,7 @@ from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace
 
 Say = Callable[[str], None]
+_CLOCKS = 1.5  # times as many ticks in a cycle as in another run: what was read is no clock rate
 _RUNS, _AGAIN = 5, 1.5  # the recorded calls are timed so often more, as long as that takes fewer seconds
 _BESIDE = 0.1  # of the run: what other threads do for so much of it may hold this one up
 _CALLS_BESIDE, _RAN_BESIDE = 1000, 300_000  # calls and instructions of each thread that are recorded then, at most
@@ -437,10 +438,11 @@ class _Inquiry:
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
             answer.what_ifs  # noqa: B018 - worked out here, where its time is seen
-        if answer.bottleneck in TRANSLATION and timed:
+        if timed and may_help(answer):
             with self._stage("trying huge pages"), self.ahead.resting():
                 last = calls.skip + calls.count
-                answer = answer.but(tried=told(tried(partial(self._once, hot, last), calls.skip, last)))
+                ratio = tried(partial(self._once, hot, last), calls.skip, last)
+                answer = answer.but(tried=told(ratio, always=answer.bottleneck in TRANSLATION))
         self.ahead.wait("causality")
         with self._stage("asking which instructions are responsible"):
             answer.lines  # noqa: B018
@@ -1192,7 +1194,7 @@ class _Inquiry:
         if part is None:
             return None, self._in_part(trace)
         last = calls.skip + calls.count
-        whole = [run for run in timed if len(run.ticks) >= last]
+        whole = _clocked([run for run in timed if len(run.ticks) >= last])
         if not whole:
             return None, "the recorded call did not return while it was timed"
         per_call = min(float(np.median(run.cycles[calls.skip : last])) for run in whole)
@@ -1475,6 +1477,15 @@ def _begins(trace: Trace, hot: HotFunction) -> NDArray[np.int64]:
     leads |= goes_on & (code.pc[last] + np.array([len(code.encoding[k]) for k in last], dtype=np.uint64) == start)
     behind = np.flatnonzero(trace.stream[1:] == entry)
     return np.concatenate(([0], 1 + behind[~(calls | leads)[trace.stream[behind]]]))
+
+
+def _clocked(runs: list[CallTimes]) -> list[CallTimes]:
+    """Return the runs whose clock was read beside a core as fast as the fastest one's, about.
+
+    What disturbs that reading makes a cycle seem long, and the calls short: the least would be of that run.
+    """
+    rates = [float(np.mean(run.ticks_per_cycle)) for run in runs]
+    return [run for run, rate in zip(runs, rates, strict=True) if rate <= _CLOCKS * min(rates)]
 
 
 def _returned(timed: list[CallTimes], calls: Calls) -> bool:

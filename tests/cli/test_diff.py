@@ -274,6 +274,9 @@ def test_a_simulated_change_that_is_not_borne_out_is_told_first(programs, tmp_pa
     assert found.measured_speedup == pytest.approx(0.1, rel=0.3)
     assert found.is_far
     assert "as fast (measured on this machine)" in (tmp_path / "late.html").read_text()
+    judged = ("diff", "late0", "late1", "-f", "sum", "--at-most", "2")
+    assert "--at-most cannot be judged: B is measured +" in perfkit(*judged, "--", "3000", status=2)
+    perfkit(*judged, "--no-measure", "--", "3000")
 
 
 def test_a_page_and_the_aligned_listings(perfkit, programs):

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,11 +18,11 @@ from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
 from perfkit.diagnosis.calls import Calls
 from perfkit.diagnosis.diagnosis import Measured
-from perfkit.diagnosis.huge_pages import TRANSLATION, told, tried
-from perfkit.diagnosis.why import _Inquiry
+from perfkit.diagnosis.huge_pages import TRANSLATION, may_help, told, tried
+from perfkit.diagnosis.why import _clocked, _Inquiry
 from perfkit.errors import DataError
 from perfkit.machine.core import Microarchitecture
-from perfkit.trace.code import Provenance, StaticCode
+from perfkit.trace.code import NO_ACCESS, Provenance, StaticCode
 from perfkit.trace.standing import foreign, places, standing
 from perfkit.trace.trace import Trace
 from tests.diagnosis.programs import compiled, needed
@@ -281,7 +282,43 @@ def test_huge_pages_are_timed_by_turns_with_none_and_the_least_counts(monkeypatc
     assert tried(once, 1, 2) == 2
     assert asked == ["glibc.malloc.arena_max=1", "glibc.malloc.arena_max=1:glibc.malloc.hugetlb=1"] * 4
     assert tried(lambda _: CallTimes(np.zeros(1), 1, 0, (1.0,), 0.0, False, "", 0.1), 1, 2) == 0
-    assert told(0) == ""
+    assert told(0, always=True) == ""
+
+
+def test_huge_pages_that_bring_little_are_timed_twice_and_told_only_where_translation_is_the_bottleneck(monkeypatch):
+    monkeypatch.setattr("perfkit.diagnosis.huge_pages._can", lambda: True)
+    taken = [1050.0, 1000.0] * 4
+    runs = iter(taken)
+    found = tried(lambda _: CallTimes(np.array([next(runs)]), 1, 0, (1.0,), 0.0, False, "", 0.1), 0, 1)
+    assert found == 1.05
+    assert len(list(runs)) == len(taken) - 4
+    assert told(found, always=False) == ""
+    assert "1.05 times as fast (measured)" in told(found, always=True)
+    assert "1.20 times as fast (measured)" in told(1.2, always=False)
+
+
+@pytest.mark.parametrize(
+    ("bottleneck", "apart", "pages", "may"),
+    [
+        ("memory_latency", None, 500, True), ("memory_latency", None, 50, False), ("fp_divider", -0.5, 500, True),
+        ("fp_divider", -0.1, 500, False), ("fp_divider", 0.9, 500, False), ("page_walk_latency", None, 1, True),
+    ],
+)  # fmt: skip
+def test_huge_pages_are_tried_where_many_pages_are_touched_and_the_model_may_lack_their_walks(
+    bottleneck, apart, pages, may
+):
+    """A Zen 4 has 72 entries in its first TLB."""
+    addresses = np.append(np.arange(pages, dtype=np.uint64) << np.uint64(12), NO_ACCESS)
+    settings = SimpleNamespace(core=Microarchitecture.load("zen4"))
+    result = SimpleNamespace(trace=SimpleNamespace(addresses=addresses), settings=settings)
+    assert may_help(SimpleNamespace(bottleneck=bottleneck, apart=apart, result=result)) == may
+
+
+def test_a_run_whose_clock_was_read_beside_a_far_slower_core_is_left_out():
+    """Nine million ticks are 6 million cycles at 1.5 ticks, and would be 2 million at 4.5 that something disturbed."""
+    runs = [CallTimes(np.array([9_000_000]), 1, 0, rate, 0.0, False, "", 0.1) for rate in ((1.5,), (4.5, 4.5), (1.6,))]
+    assert [run.ticks_per_cycle for run in _clocked(runs)] == [(1.5,), (1.6,)]
+    assert _clocked([]) == []
 
 
 LONG = r"""
