@@ -303,11 +303,13 @@ def _row(
     give = _SURE_OF_PAIRS * median(_pairs_error(each) for each in chosen)
     differ = _PAIRS_DIFFER.format(chosen[0]["pairs"][0], give) if give > study.policy.tolerance / 2 else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
+    bare = study.assembly is None and not (study.is_program or built.marks or built.message)
+    idle = _IDLE if bare and figures["cycles"] < _IDLE_CYCLES else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     why = "" if said.settled else unsettled_by(verdicts, calm, study.policy.tolerance, _passes(study), readings)
     short = _short(grain, steps * figures["cycles"])
     message = "; ".join(
-        filter(None, (built.message, why, short, vague, waits, differ, changes, varies, states, few, told, whole))
+        filter(None, (built.message, why, short, vague, idle, waits, differ, changes, varies, states, few, told, whole))
     )
     empty = built.message == EMPTY
     asleep = waits and not study.is_program and gave > MOSTLY * of  # what it takes to wake up is in the figure
@@ -415,6 +417,11 @@ _PAIRS_DIFFER = (
 _VAGUE = (
     "the figure is no longer than the interval that readings of the clock leave open (cycles_low, cycles_high), "
     "which is not settled: repeat the work between them"
+)
+_IDLE_CYCLES = 3  # an empty region takes 1 to 2: those of the loop of executions
+_IDLE = (
+    "it takes hardly more than an empty region does (1 to 2 cycles): if you expected more, the compiler worked it out "
+    "beforehand or left it out: PK_KEEP the values that it begins with (long n = N; PK_KEEP(n);) and what it results in"
 )
 _COUNTS_ARE_WHOLE = "events are counted in whole executions: PK_BEGIN and PK_END limit what is timed alone"
 
