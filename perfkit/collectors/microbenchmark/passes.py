@@ -287,7 +287,7 @@ def _row(
     in_turns = all(one[0] for one in seen)  # with chains, which tell what interrupts take
     rare = _added_by_rare(seen, max(study.policy.tolerance * (1 if in_turns else _MUCH), readings))
     much = max(_MUCH * study.policy.tolerance, readings)
-    varies = on_average = _VARIES.format(abs(more), "longer" if more > 0 else "less") if abs(more) > much else ""
+    varies = on_average = (_VARIES if more > 0 else _CONTRADICTS).format(abs(more)) if abs(more) > much else ""
     if rare and (rare > more or not varies):
         varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
@@ -368,9 +368,13 @@ _INTERRUPTED = (
 )
 _MUCH = 1.5  # tolerances by which the quiet windows take longer on average, from which it is said
 _VARIES = (
-    "its windows take {:.1%} {} on average than the figure, which is that of the fast windows (about the 10th "
+    "its windows take {:.1%} longer on average than the figure, which is that of the fast windows (about the 10th "
     "percentile): work that differs from one execution to the next, as waits for memory do, has no one figure; make "
     "what decides it a dimension"
+)
+_CONTRADICTS = (
+    "the mean of its windows is {:.1%} less than the figure, which is about their 10th percentile and cannot be above "
+    "it: passes differ, or the clock's rate was not the same in all, and neither is known"
 )
 _SEVERAL = 2  # passes that take longer: one may have been disturbed unseen
 _STATES = (
