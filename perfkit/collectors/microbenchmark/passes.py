@@ -287,7 +287,7 @@ def _row(
     in_turns = all(one[0] for one in seen)  # with chains, which tell what interrupts take
     rare = _added_by_rare(seen, max(study.policy.tolerance * (1 if in_turns else _MUCH), readings))
     much = max(_MUCH * study.policy.tolerance, readings)
-    varies = on_average = (_VARIES if more > 0 else _CONTRADICTS).format(abs(more)) if abs(more) > much else ""
+    varies = on_average = _on_average(more, much)
     if rare and (rare > more or not varies):
         varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
@@ -476,6 +476,11 @@ def _longer_on_average(experiment: Mapping[str, Any], ticks: float, cycles: floa
     share, kept = float(experiment.get("varies", 0.0)), experiment.get("average_cycles")
     average, figure = (float(kept), cycles) if kept and cycles > 0 else (float(experiment.get("average", 0.0)), ticks)
     return average / figure - 1 if share and average > 0 and figure > 0 else share
+
+
+def _on_average(more: float, much: float) -> str:
+    """Say by how much more the windows take on average than the figure; less cannot be. Nothing within `much`."""
+    return (_VARIES if more > 0 else _CONTRADICTS).format(abs(more)) if abs(more) > much else ""
 
 
 def _few_seen(executions: int) -> str:

@@ -431,6 +431,24 @@ PK_REGION {
         assert ("hardly more than an empty region does (1 to 2 cycles)" in row["message"]) == (not links), row["cycles"]
 
 
+@pytest.mark.measures
+@pytest.mark.words
+def test_a_region_that_leaves_its_memory_fails():
+    """Reading 4 MiB of a memory of 16 KiB settled, whatever lay there. A larger memory's pages are given back first."""
+    kernel = "PK_REGION { long s = *(volatile long *)(pk->memory + AT); PK_KEEP(s); }"
+    for pages, page in (("huge", 2 << 20), ("small", 4096)):
+        places = [("16384 * 512", (16384 * 512 - 8, True), (16384 * 512, False)), ("4096", (page - 8, True), (page, False))]
+        for memory, *tries in places:
+            at = [place for place, _ in tries]
+            study = Study(kernel, {"AT": at}, memory=memory, pages=pages, policy=QUICK)
+            table = Microbenchmark(jobs=1).collect(study).table.set_index("AT")
+            assert [table["status"][place] == "ok" for place in at] == [right for _, right in tries], (pages, memory)
+            assert "SIGSEGV (an access outside of its memory, of which `memory` says" in table["message"][at[1]]
+    one_process = Study(kernel, {"N": [1 << 23, 4096], "AT": "[0, N - 8, N]"}, memory="N", pages="small", policy=QUICK)
+    table = Microbenchmark(jobs=1).collect(one_process).table
+    assert ((table["status"] == "ok") == (table["AT"] < table["N"])).all(), table["message"].tolist()
+
+
 CHAIN = """
 static {attribute} unsigned long chain(unsigned long n) {{
     unsigned long h = n;
