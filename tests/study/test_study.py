@@ -106,7 +106,10 @@ def test_a_range_ends_where_its_values_end():
         ({"derive": {"settled": "0"}}, "'settled' is a column that is measured or varied"),
         ({"time_limit": -1}, "time_limit"),
         ({"dimensions": {"N": [1]}, "flags": ["-O2 -DLIMIT={N}"]}, "N.* is not replaced there"),
-        ({"dimensions": {"N": [1]}, "flags": ["-O2 -DNN=1", "-O2 -DN=500"]}, "'-O2 -DN=500' defines N, which is a dimension"),
+        (
+            {"dimensions": {"N": [1]}, "flags": ["-O2 -DNN=1", "-O2 -DN=500"]},
+            "'-O2 -DN=500' defines N, which is a dimension",
+        ),
         ({"dimensions": {"N": [1]}, "compilers": ["gcc -D N"]}, "defines N, which is a dimension"),
     ],
 )

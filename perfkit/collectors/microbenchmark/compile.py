@@ -326,7 +326,7 @@ def _compile_words(batch: Batch) -> list[str]:
 
 
 def _staying(batch: Batch) -> list[str]:
-    """Return the flags without which a compiler moves calls out from between PK_BEGIN and PK_END, over a memory clobber.
+    """Return the flags without which compilers move calls out from between PK_BEGIN and PK_END, over memory clobbers.
 
     gcc finds out of a function that it depends on its arguments alone; both move what only a branch needs into it.
     """

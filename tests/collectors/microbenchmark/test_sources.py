@@ -417,7 +417,7 @@ def test_a_loop_that_the_compiler_worked_out_is_told():
 
 @pytest.mark.measures
 def test_a_figure_as_of_an_empty_region_is_told_in_a_study_of_a_row(tmp_path):
-    """exp(1.5), worked out by the compiler, was 1.000 cycles without a word; sixteen links of two cycles and more are work."""
+    """exp(1.5), worked out by the compiler, was 1.000 cycles without a word; 16 products are work."""
     kernel = """#include <math.h>
 PK_REGION {
     double s = exp(1.5);
@@ -437,7 +437,10 @@ def test_a_region_that_leaves_its_memory_fails():
     """Reading 4 MiB of a memory of 16 KiB settled, whatever lay there. A larger memory's pages are given back first."""
     kernel = "PK_REGION { long s = *(volatile long *)(pk->memory + AT); PK_KEEP(s); }"
     for pages, page in (("huge", 2 << 20), ("small", 4096)):
-        places = [("16384 * 512", (16384 * 512 - 8, True), (16384 * 512, False)), ("4096", (page - 8, True), (page, False))]
+        places = [
+            ("16384 * 512", (16384 * 512 - 8, True), (16384 * 512, False)),
+            ("4096", (page - 8, True), (page, False)),
+        ]
         for memory, *tries in places:
             at = [place for place, _ in tries]
             study = Study(kernel, {"AT": at}, memory=memory, pages=pages, policy=QUICK)
@@ -491,7 +494,7 @@ def _calls(functions, marks):
     [(NOINLINE, ALONE), (CONST, ALONE), (NOINLINE, WITH_LOADS), (CONST, WITH_LOADS), (NOINLINE, MARKED)],
 )
 def test_what_depends_on_its_arguments_alone_is_called_in_each_execution(attribute, body, compiler, tmp_path):
-    """gcc and clang called it once, before all executions, or behind PK_END: 1.6, 417 and 355 cycles settled for 5,000."""
+    """It was called once, before all executions, or behind PK_END: 1.6, 417 and 355 cycles settled for 5,000."""
     flags = ["-O1", "-O2", "-O3", "-Os"]
     language = "c++" if compiler == "g++" else "c"
     kernel = CHAIN.format(attribute=attribute) + body
@@ -506,7 +509,7 @@ def test_what_depends_on_its_arguments_alone_is_called_in_each_execution(attribu
 
 @pytest.mark.measures
 def test_a_chain_in_a_function_takes_its_links_in_each_execution():
-    """Of constant arguments, and whatever else is in the region: twice the links take twice the cycles, two a link at least."""
+    """Of constants, and beside other work: twice the links take twice the cycles, two a link at least."""
     for body, beside in ((ALONE, 0), (WITH_LOADS, 1000), (MARKED, 2000)):
         study = Study(CHAIN.format(attribute=NOINLINE) + body, {"N": [10000, 20000]}, compilers=["gcc", "clang"])
         table = Microbenchmark(jobs=1).collect(study).table
