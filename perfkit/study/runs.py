@@ -152,7 +152,7 @@ class StudyRuns(Summarised):
         return [told for told in (*self.told(), *said) if told]
 
     def told(self) -> list[str]:
-        """Say what is to be known of measured rows, each with the number of rows it holds for.
+        """Say what is to be known of measured rows, each with the number of rows it holds for, and which, where few.
 
         What differs in its numbers alone is said once, with the largest.
         """
@@ -162,10 +162,19 @@ class StudyRuns(Summarised):
         messages = messages[messages != ""]
         alike = messages.groupby(messages.str.replace(_NUMBER, "0", regex=True), sort=False)
         return [
-            f"in {len(rows)} of {len(self.ok)} rows {max(rows, key=_numbers)}"
+            f"in {len(rows)} of {len(self.ok)} rows {self._which(rows.index)}{max(rows, key=_numbers)}"
             + (" (the largest of their numbers)" if len(set(rows)) > 1 else "")
             for _, rows in alike
         ]
+
+    def _which(self, index: Any) -> str:
+        """Name a few rows of several by what was varied."""
+        varied = [one for one in (*self.dimensions, "compiler", "flags", "threads") if one in self.ok]
+        varied = [name for name in varied if len(self.ok[name].unique()) > 1]
+        if len(index) > _NAMED or len(index) == len(self.ok) or not varied:
+            return ""
+        named = self.ok.loc[index, varied].to_dict("records")
+        return "(" + "; ".join(", ".join(f"{name}={row[name]}" for name in varied) for row in named) + ") "
 
     def same(self) -> str:
         """Say that nothing which was varied changes the time, as where work was removed; "" where something does."""
@@ -452,6 +461,7 @@ _ALIKE = 4  # measured rows of one time, from which it is said that nothing chan
 _NOTHING = 0.1  # cycles, ticks or ns by which rows differ of which nothing is left
 _DIFFER_TOLD = "later executions take|its windows take|rare executions take|several states|repetitions differ"
 _STEPS_TOLD = "steps of this host.s time stamp counter"  # in the message of a row whose windows are a few of them
+_NAMED = 2  # rows that a remark holds for, which are named
 _ON_AVERAGE = "longer on average|% longer than the figure|to the mean"  # in the message of such a row
 _STATES = 1.15  # times the fastest quiet pass: a slower one is told
 

@@ -321,6 +321,11 @@ class Study(Strict):
                         f"{{{name}}} in {text!r} is not replaced there: the dimension is a macro ({name}) already; "
                         "list one entry per value where a flag must change"
                     )
+            for name in re.findall(r"(?:^|\s)['\"]?-D\s*(\w+)", text):
+                if name in self.dimensions:
+                    raise ValueError(
+                        f"{text!r} defines {name}, which is a dimension, too, and has its values: leave one of them out"
+                    )
         known += ["threads", "compiler", "flags", *HOST_FACTS]
         for text in self.where:
             _only_known(Expression(text), known, "where")

@@ -106,6 +106,11 @@ def test_a_range_ends_where_its_values_end():
         ({"derive": {"settled": "0"}}, "'settled' is a column that is measured or varied"),
         ({"time_limit": -1}, "time_limit"),
         ({"dimensions": {"N": [1]}, "flags": ["-O2 -DLIMIT={N}"]}, "N.* is not replaced there"),
+        (
+            {"dimensions": {"N": [1]}, "flags": ["-O2 -DNN=1", "-O2 -DN=500"]},
+            "'-O2 -DN=500' defines N, which is a dimension",
+        ),
+        ({"dimensions": {"N": [1]}, "compilers": ["gcc -D N"]}, "defines N, which is a dimension"),
     ],
 )
 def test_bad_settings_are_errors_that_name_them(settings, message):
@@ -339,7 +344,9 @@ def test_what_differs_in_its_numbers_alone_is_said_once():
     said = pk.StudyRuns(table, found.raw, found.dimensions, found.metadata).told()
     ok = (table["status"] == "ok").sum()
     largest = " (the largest of their numbers)"
-    assert said == [
+    assert said[1] == f"in 1 of {ok} rows (WIDTH=128, TYPE=ps, REG=xmm, ORDER=0,1,2, INSTRUCTIONS=3) another"
+    assert (said[2].count("(WIDTH="), said[2].count("; WIDTH=")) == (1, 1)
+    assert [re.sub(r"\(WIDTH=[^)]*\) ", "", line) for line in said] == [
         f"in 3 of {ok} rows interrupts took up to 10.40%{largest}", f"in 1 of {ok} rows another",
         f"in 2 of {ok} rows steps of 26 ticks, 43 cycles each{largest}", f"in 1 of {ok} rows AVX2 is off",
         f"in 1 of {ok} rows AVX512 is off",

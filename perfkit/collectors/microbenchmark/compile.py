@@ -31,6 +31,7 @@ from perfkit.collectors.microbenchmark.files_read import (
 )
 from perfkit.collectors.microbenchmark.sources import (
     EMPTY_REGION,
+    LOOP,
     NATIVE,
     PREFIX,
     Variant,
@@ -57,6 +58,8 @@ _RUST = (
     'make a static library (rustc --crate-type staticlib -O; its functions are `#[no_mangle] pub extern "C"`), name '
     "that in `libraries`, and call its functions in a kernel in C"
 )
+_PK_BEGIN = re.compile(r"\bPK_BEGIN\b")
+_NO_SINKING = ["-mllvm", "-instcombine-code-sinking=0"]  # clang's
 _SHARED = ("-fPIC", "-fvisibility=hidden", "-w")
 
 
@@ -73,7 +76,8 @@ class Batch:
     def place(self) -> str:
         """The folder of the objects: a hash of all that they share."""
         parts = [self.compiler, self.flags, self.study.fingerprint(), self.study.folder]
-        parts += [_version_or_nothing(self.compiler), (NATIVE / "perfkit.h").read_text(encoding="utf-8")]
+        parts += [_version_or_nothing(self.compiler), (NATIVE / "perfkit.h").read_text(encoding="utf-8"), LOOP]
+        parts += _staying(self)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
 
@@ -318,7 +322,24 @@ def _compile_words(batch: Batch) -> list[str]:
     for name in beside if _has_gnu_assembler(batch) else ():  # clang's own knows the quoted
         last += ["-Xassembler", "-I", "-Xassembler", name]
     quoted = [word for name in beside for word in ("-iquote", name)]
-    return [batch.compiler, *_SHARED, *quoted, *flags, *extra, *folders, *last]
+    return [batch.compiler, *_SHARED, *_staying(batch), *quoted, *flags, *extra, *folders, *last]
+
+
+def _staying(batch: Batch) -> list[str]:
+    """Return the flags without which compilers move calls out from between PK_BEGIN and PK_END, over memory clobbers.
+
+    gcc finds out of a function that it depends on its arguments alone; both move what only a branch needs into it.
+    """
+    if batch.study.is_program or not _PK_BEGIN.search(text_without_comments(batch.study.source or "")):
+        return []
+    if toolchain.compiler_kind(batch.compiler) == "gcc":
+        return ["-fno-ipa-pure-const", "-fno-tree-sink"]
+    return _NO_SINKING if _takes(batch.compiler, tuple(_NO_SINKING)) else []
+
+
+@functools.lru_cache(maxsize=16)
+def _takes(compiler: str, words: tuple[str, ...]) -> bool:
+    return not _run([compiler, *words, "-fsyntax-only", "-x", "c", "/dev/null"], Path("/"))
 
 
 def _kernel_folders(study: Study) -> list[str]:

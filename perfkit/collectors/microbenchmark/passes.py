@@ -287,7 +287,7 @@ def _row(
     in_turns = all(one[0] for one in seen)  # with chains, which tell what interrupts take
     rare = _added_by_rare(seen, max(study.policy.tolerance * (1 if in_turns else _MUCH), readings))
     much = max(_MUCH * study.policy.tolerance, readings)
-    varies = on_average = _VARIES.format(abs(more), "longer" if more > 0 else "less") if abs(more) > much else ""
+    varies = on_average = _on_average(more, much)
     if rare and (rare > more or not varies):
         varies = (_RARE if in_turns else _RARE_OR_OTHERS).format(rare)
     executions = steps * sum(int(one[1]) for one in seen)
@@ -303,11 +303,13 @@ def _row(
     give = _SURE_OF_PAIRS * median(_pairs_error(each) for each in chosen)
     differ = _PAIRS_DIFFER.format(chosen[0]["pairs"][0], give) if give > study.policy.tolerance / 2 else ""
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
+    bare = study.assembly is None and not (study.is_program or built.marks or built.message)
+    idle = _IDLE if bare and figures["cycles"] < _IDLE_CYCLES else ""
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     why = "" if said.settled else unsettled_by(verdicts, calm, study.policy.tolerance, _passes(study), readings)
     short = _short(grain, steps * figures["cycles"])
     message = "; ".join(
-        filter(None, (built.message, why, short, vague, waits, differ, changes, varies, states, few, told, whole))
+        filter(None, (built.message, why, short, vague, idle, waits, differ, changes, varies, states, few, told, whole))
     )
     empty = built.message == EMPTY
     asleep = waits and not study.is_program and gave > MOSTLY * of  # what it takes to wake up is in the figure
@@ -366,9 +368,13 @@ _INTERRUPTED = (
 )
 _MUCH = 1.5  # tolerances by which the quiet windows take longer on average, from which it is said
 _VARIES = (
-    "its windows take {:.1%} {} on average than the figure, which is that of the fast windows (about the 10th "
+    "its windows take {:.1%} longer on average than the figure, which is that of the fast windows (about the 10th "
     "percentile): work that differs from one execution to the next, as waits for memory do, has no one figure; make "
     "what decides it a dimension"
+)
+_CONTRADICTS = (
+    "the mean of its windows is {:.1%} less than the figure, which is about their 10th percentile and cannot be above "
+    "it: passes differ, or the clock's rate was not the same in all, and neither is known"
 )
 _SEVERAL = 2  # passes that take longer: one may have been disturbed unseen
 _STATES = (
@@ -415,6 +421,11 @@ _PAIRS_DIFFER = (
 _VAGUE = (
     "the figure is no longer than the interval that readings of the clock leave open (cycles_low, cycles_high), "
     "which is not settled: repeat the work between them"
+)
+_IDLE_CYCLES = 3  # an empty region takes 1 to 2: those of the loop of executions
+_IDLE = (
+    "it takes hardly more than an empty region does (1 to 2 cycles): if you expected more, the compiler worked it out "
+    "beforehand or left it out: PK_KEEP the values that it begins with (long n = N; PK_KEEP(n);) and what it results in"
 )
 _COUNTS_ARE_WHOLE = "events are counted in whole executions: PK_BEGIN and PK_END limit what is timed alone"
 
@@ -465,6 +476,11 @@ def _longer_on_average(experiment: Mapping[str, Any], ticks: float, cycles: floa
     share, kept = float(experiment.get("varies", 0.0)), experiment.get("average_cycles")
     average, figure = (float(kept), cycles) if kept and cycles > 0 else (float(experiment.get("average", 0.0)), ticks)
     return average / figure - 1 if share and average > 0 and figure > 0 else share
+
+
+def _on_average(more: float, much: float) -> str:
+    """Say by how much more the windows take on average than the figure; less cannot be. Nothing within `much`."""
+    return (_VARIES if more > 0 else _CONTRADICTS).format(abs(more)) if abs(more) > much else ""
 
 
 def _few_seen(executions: int) -> str:

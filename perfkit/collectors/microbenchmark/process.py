@@ -36,7 +36,7 @@ _SANITIZER = re.compile(rb"lib(?:a|hwa|l|t|ub)san\.so")
 # What may have led to a crash, by its signal.
 _HINTS = {
     "SIGXFSZ": "it wrote a file larger than the study's `limits` allow",
-    "SIGSEGV": "an access outside of its memory",
+    "SIGSEGV": "an access outside of its memory, of which `memory` says how much there is",
     "SIGILL": "an instruction that this processor does not have, or a trap where the compiler saw undefined behaviour",
     "SIGTRAP": "a breakpoint: int3, or a trap of the compiler's",
     "SIGFPE": "a division by zero, or a quotient too large for its register: set the operands first",

@@ -70,7 +70,9 @@ def kernel_name(study: Study) -> str:
 
 LOOP = """PK_LINKAGE __attribute__((noinline)) void pk_run(pk_context *pk) {
     for (long step = 0, steps = pk->steps; step < steps; step++) {
+        PK_MAY_GO_TO(execution_ends);
         pk_region(pk, step);
+    execution_ends:
         PK_EXECUTION_ENDS();
     }
 }

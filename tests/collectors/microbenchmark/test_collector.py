@@ -465,7 +465,10 @@ def test_a_crash_is_explained_by_what_was_run():
         Microbenchmark().collect(Study(null, {"N": [1]}, policy=QUICK, **more)).table["message"].iloc[0]
         for more in ({}, {"limits": {"memory": "500 MiB"}})
     )
-    assert plain == "the kernel crashed: SIGSEGV (an access outside of its memory)"
+    assert (
+        plain
+        == "the kernel crashed: SIGSEGV (an access outside of its memory, of which `memory` says how much there is)"
+    )
     assert limited.endswith("or memory that the study's `limits` did not give it: 524,288,000 bytes)")
     pushes = Study(assembly={"instructions": ["push %rax"]}, policy=QUICK)
     told = Microbenchmark().collect(pushes).table["message"].iloc[0]

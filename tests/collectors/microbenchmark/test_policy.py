@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.collectors.microbenchmark import passes
-from perfkit.collectors.microbenchmark.passes import _added_by_rare, _changes, _less_apart, _longer_on_average, _states
+from perfkit.collectors.microbenchmark.passes import (
+    _added_by_rare,
+    _changes,
+    _less_apart,
+    _longer_on_average,
+    _on_average,
+    _states,
+)
 from perfkit.collectors.microbenchmark.policy import Verdict, agreement, best, judge_repetitions, unsettled_by
 from perfkit.study.runs import StudyRuns
 
@@ -53,6 +60,17 @@ def test_ends_that_the_fence_moved_are_no_second_state():
         "a quiet pass took over 15% longer than the fastest, up to 1.4 times as long"
         in dataclasses.replace(runs, metadata={}).states()
     )
+
+
+def test_a_mean_below_the_fast_windows_is_told_as_a_contradiction():
+    """ "Its windows take 57.8% less on average than the figure, which is that of the fast windows", said a row."""
+    assert _on_average(0.02, 0.03) == _on_average(-0.02, 0.03) == ""
+    assert _on_average(0.5, 0.03).startswith("its windows take 50.0% longer on average than the figure")
+    less = _on_average(-0.578, 0.03)
+    assert less.startswith(
+        "the mean of its windows is 57.8% less than the figure, which is about their 10th percentile"
+    )
+    assert "neither is known" in less
 
 
 @pytest.mark.parametrize(

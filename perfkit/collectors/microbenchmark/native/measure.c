@@ -338,22 +338,28 @@ static const char *program_window_of(int (*program)(char **), int counter, windo
 }
 
 static char *memory;
-static size_t memory_size;
+static size_t memory_size, memory_room;
 static int memory_huge;
+#define HUGE_PAGE ((size_t)2 << 20)
+#define BEYOND (2 * HUGE_PAGE) /* at least so much behind the memory's last page can be neither read nor written */
 static int ready_memory(size_t size, int want_huge) {
     if (size < 4096) size = 4096;
-    if (size <= memory_size && want_huge == memory_huge) return 1;
-    if (memory) munmap(memory, memory_size);
-    size_t huge = (size_t)2 << 20, room = (size + huge - 1) / huge * huge + huge;
-    char *got = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (got == MAP_FAILED) { memory = NULL; memory_size = 0; return 0; }
-    char *aligned = (char *)(((uintptr_t)got + huge - 1) / huge * huge);
-    madvise(aligned, room - huge, want_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-    memset(aligned, 0, size);
-    memory = aligned;
-    memory_size = size;
-    memory_huge = want_huge;
-    return 1;
+    size_t page = want_huge ? HUGE_PAGE : 4096, whole = (size + page - 1) / page * page;
+    if (size > memory_size || want_huge != memory_huge) {
+        if (memory) munmap(memory, memory_room);
+        size_t pages = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, room = pages + HUGE_PAGE + BEYOND;
+        char *got = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (got == MAP_FAILED) { memory = NULL; memory_size = 0; return 0; }
+        char *aligned = (char *)(((uintptr_t)got + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+        if (aligned > got) munmap(got, (size_t)(aligned - got));
+        memory_room = room - (size_t)(aligned - got);
+        madvise(aligned, pages, want_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+        memset(aligned, 0, size);
+        memory = aligned;
+        memory_size = size;
+        memory_huge = want_huge;
+    }
+    return mprotect(memory, whole, PROT_READ | PROT_WRITE) == 0 && mprotect(memory + whole, memory_room - whole, PROT_NONE) == 0;
 }
 
 /* The windows of one run: figures of those that lie between equal chains, and of them the ones beside no busy neighbour. */

@@ -54,6 +54,15 @@ static inline __attribute__((unused)) void pk_flush_range(const void *from, size
 /* Everything in memory may be read here: stores before it stay. */
 #define PK_KEEP_MEMORY() __asm__ volatile("" : : : "memory")
 
+/* Before each execution: no instruction, which compilers take for a jump over the execution. What may not be executed at
+   all they do not execute beforehand, once for all executions: such as a call of a function that depends on its arguments
+   alone, which a memory clobber does not hinder. */
+#if defined(__clang__) && __clang_major__ < 9
+#define PK_MAY_GO_TO(label) \
+    if (0) goto label
+#else
+#define PK_MAY_GO_TO(label) __asm__ goto("" : : : : label)
+#endif
 /* After each execution: keeps the compiler from merging two, and notes where a no-op of three bytes stands, in place of
    which the measuring process puts a fence (lfence, three bytes as well) to have executions one after the other. */
 #if defined(__clang__) ? __clang_major__ >= 11 : __GNUC__ >= 9
