@@ -132,14 +132,21 @@ def exact_parts(run: str) -> dict[str, float]:
 )
 def test_events_that_were_not_counted_are_not_taken_for_nothing(simulated, left, dropped):
     """A pointer chase without events of memory was all base, nine tenths of its cycles in the wrong place, where 0.2 to
-    0.3 were expected there."""
+    0.3 were expected there.
+
+    What is expected is a mean. Of one event alone it holds for the mean of the runs: nothing tells that one of them has
+    half of its cycles behind mispredicted branches, and none is supported.
+    """
     events = [e for e in simulated.events if dropped and not any(part in e for part in dropped)] or ["l3.misses"]
     found = pk.Bottlenecks.load("zen4").stacks(simulated.select(events=events)).runs.set_index("run")
+    off = {}
     for run in KNOWN:
         shares = found.loc[run, ["base", *COMPONENTS]].astype(float) / found.loc[run, "cpi"]
-        off = sum(abs(shares[part] - value) for part, value in exact_parts(run).items()) / 2
-        assert off <= found.loc[run, "distance"] + 0.15, (run, off)
-        assert off <= 0.08 or found.loc[run, "verdict"] != "supported"
+        off[run] = sum(abs(shares[part] - value) for part, value in exact_parts(run).items()) / 2
+        assert off[run] <= 0.08 or found.loc[run, "verdict"] != "supported"
+        assert off[run] <= found.loc[run, "distance"] + 0.15 or not dropped, (run, off)
+    assert sum(off.values()) / len(off) <= found["distance"].mean() + 0.15, off
+    assert dropped or (found["verdict"] == "unsupported").all()
 
 
 def test_events_that_do_not_matter_to_a_stack_change_none(simulated, stacks):
