@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus.gus import GusResult
 
 _OVERLAPPING = 0.05  # share of a call that fits into the reorder buffer: calls in a row would overlap so much
-_PROCESSES, _SAMPLES, _PATIENCE = 2, 20, 1.0
+_PROCESSES, _SAMPLES, _PATIENCE, _TIMEOUT = 2, 20, 1.0, 30.0
 _RUNS, _SECONDS = 2, 3.0  # of a program, taking turns, and how long each is watched
 _SHORT = 200.0  # cycles of a call, below which what timing costs shows
 
@@ -86,8 +86,9 @@ def _of_kernel(side: DiffSide, result: "GusResult") -> float:
     values = kernel_arguments(side.words) if side.is_called else ()
     alone = result.settings.core.resource("rob").value > _OVERLAPPING * result.trace.instruction_count / side.repeat
     found = true_cycles(
-        side.kernel, *values, processes=_PROCESSES, repetitions=_SAMPLES, patience=_PATIENCE, apart=alone
-    )
+        side.kernel, *values, processes=_PROCESSES, repetitions=_SAMPLES, patience=_PATIENCE, timeout=_TIMEOUT,
+        apart=alone,
+    )  # fmt: skip
     if not found.quiet:
         raise UnavailableError("the core was never quiet, other programs are running")
     return found.cycles

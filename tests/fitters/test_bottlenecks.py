@@ -293,6 +293,25 @@ def test_the_words_of_a_rule_say_its_factor():
         assert rule.factor == expected, rule.name
 
 
+def test_cycles_in_which_nothing_began_are_told_as_they_were_counted():
+    """Half of their share ranks a class, and was told: 42 % of branchy's cycles where 83 % were counted."""
+    samples = pk.SimulatedPmu("zen4", intervals=4).collect({"branchy": pk.datasets.load("traces/branchy")})
+    of = samples.to_wide()[["exec.0", "cycles"]].sum()
+    evidence = pk.Bottlenecks.load("zen4").explain(samples).runs.set_index("resource")["evidence"]
+    assert f"{of['exec.0'] / of['cycles']:.0%} of cycles nothing began" in evidence["instruction latency"]
+
+
+def test_simulated_samples_of_another_core_are_doubted():
+    """A Zen 4's divider was "instruction latency, 91 %" on a Zen 5, and its stack supported."""
+    samples = pk.SimulatedPmu("zen4", intervals=4).collect({"divider": pk.datasets.load("traces/divider")})
+    told = "it was simulated on zen4, and is judged as zen5"
+    assert told in pk.Bottlenecks.load("zen5").explain(samples).doubts["doubt"].tolist()
+    stack = pk.Bottlenecks.load("zen5").stacks(samples).runs.iloc[0]
+    assert stack["verdict"] == "unsupported"
+    assert told in stack["doubt"]
+    assert not len(pk.Bottlenecks.load("zen4").explain(samples).doubts)
+
+
 def test_what_is_counted_in_tenths_is_told_whole():
     samples = pk.SimulatedPmu("zen4", intervals=4).collect({"chase": pk.datasets.load("traces/pointer-chase")})
     of = samples.to_wide()[["mem-loads", "cycles"]].sum()

@@ -503,6 +503,8 @@ class Weighed:
                 number, words = value, rule.words
                 if words.startswith("tenths of "):  # counted in tenths, so that its share is like the others'
                     number, words = 10 * value, words.removeprefix("tenths of ")
+                if words.startswith("of cycles ") and not rule.resource:  # counted, whatever part of it ranks
+                    number = value / rule.factor
                 shown = f"{number:.0%}" if words.startswith("of ") else f"{number:.2g}"
                 parts.append(f"{shown} {words} ({called.get(rule.event, rule.event)})")
         if name in PORTS and np.isfinite(self.shares[f"{name}: ports"][row]):

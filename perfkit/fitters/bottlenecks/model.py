@@ -44,6 +44,7 @@ from perfkit.fitters.bottlenecks.features import (
 )
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.fitters.bottlenecks.names import Named, countable, matched, unused
+from perfkit.fitters.bottlenecks.recognise import SIMULATED, SIMULATED_ON
 from perfkit.fitters.bottlenecks.stacks import LearntStacks, against, stacks_of, telling
 from perfkit.machine.classes import classes_of
 from perfkit.machine.core import Microarchitecture
@@ -142,6 +143,11 @@ class Bottlenecks:
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
         rows += [(run, told) for run, each in contradicting_counts(samples).items() for told in each]
+        hosts = samples.runs.loc[samples.runs["source"] == SIMULATED, "host"]
+        rows += [
+            (str(run), f"it was simulated on {host.removeprefix(SIMULATED_ON)}, and is judged as {self.core.name}")
+            for run, host in hosts[hosts != SIMULATED_ON + self.core.name].items()
+        ]
         if counter_unit(samples.time_event) == _LESSER:
             rows += [(str(run), f"{samples.time_event} are of the smaller kind of core") for run in by_run.index]
         if len(foreign):
@@ -198,7 +204,7 @@ class Bottlenecks:
                 "shares of a core's capacity need cycles; these samples have seconds for their time. Count cycles too, "
                 "or give them with samples.with_axes."
             )
-        simulated = samples.kind == "simulated" and bool((samples.runs["source"] == "perfkit SimulatedPmu").all())
+        simulated = samples.kind == "simulated" and bool((samples.runs["source"] == SIMULATED).all())
         events = [event for event in samples.events if simulated or not other_core(event, samples.time_event)]
         return matched(events, simulated=simulated, vendor=self.core.vendor, core=self.core.name), simulated
 

@@ -6,6 +6,8 @@ from perfkit.fitters.bottlenecks.names import cores_of, listing_most, maker
 from perfkit.machine.core import Microarchitecture
 from perfkit.samples.table import Samples
 
+SIMULATED, SIMULATED_ON = "perfkit SimulatedPmu", "simulated "
+"""The source of the simulated PMU's runs, and what begins their host: the core follows."""
 _NAMED = (
     (r"\b(?:zen ?5|turin|granite ridge|strix)\b|epyc(?:\(tm\))? 9\d\d5|ryzen .*\b9\d{3}", "zen5"),
     (r"\b(?:zen ?4|genoa|bergamo|raphael)\b|epyc(?:\(tm\))? 9\d\d4|ryzen .*\b7\d[^23]\d", "zen4"),
@@ -27,8 +29,8 @@ def core_of(samples: Samples, named: str) -> tuple[str, tuple[str, ...]]:
     By the processor that the dump names; else by names of events that only some cores have, and by the published lists
     of events of processors whose cores are not modelled.
     """
-    if bool((samples.runs["source"] == "perfkit SimulatedPmu").all()):
-        said = {str(host).removeprefix("simulated ") for host in samples.runs["host"]}
+    if bool((samples.runs["source"] == SIMULATED).all()):
+        said = {str(host).removeprefix(SIMULATED_ON) for host in samples.runs["host"]}
         return (said.pop(), ()) if len(said) == 1 and said <= set(Microarchitecture.names()) else ("", ())
     said_of = " ".join([named, *samples.runs["parameters"], *samples.runs["host"]]).lower()
     for pattern, core in _NAMED:
