@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.cli.diff_side import DiffSide
 from perfkit.errors import PerfkitError, PerfkitWarning, UnavailableError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _OVERLAPPING = 0.05  # share of a call that fits into the reorder buffer: calls in a row would overlap so much
 _PROCESSES, _SAMPLES, _PATIENCE, _TIMEOUT = 2, 20, 1.0, 30.0
 _RUNS, _SECONDS = 2, 3.0  # of a program, taking turns, and how long each is watched
+_ONLY_CALL = "the only call, which found in the caches what came before it"
 _SHORT = 200.0  # cycles of a call, below which what timing costs shows
 
 
@@ -96,13 +98,20 @@ def _of_kernel(side: DiffSide, result: "GusResult") -> float:
 
 def _of_programs(sides: Sequence[DiffSide], results: "Sequence[GusResult]") -> MeasuredSides:
     """Time the calls of two programs in turns; the less disturbed run of each counts."""
-    runs = [[_of_program(*each) for each in zip(sides, results, strict=True)] for _ in range(_RUNS)]
-    a, b = (min(of) for of in zip(*runs, strict=True))
-    return MeasuredSides((a, b), "calls within the programs, the middle one")
+    runs = [[_calls_of(*each) for each in zip(sides, results, strict=True)] for _ in range(_RUNS)]
+    a, b = (min(float(np.median(cycles)) for cycles in of) for of in zip(*runs, strict=True))
+    fewest = min(len(cycles) for of in runs for cycles in of)
+    how = "calls within the programs, the middle one" if fewest > 1 else f"within the programs, {_ONLY_CALL}"
+    return MeasuredSides((a, b), how)
 
 
 def _of_program(side: DiffSide, result: "GusResult") -> float:
     """Return the middle of the times of all calls of a program's function; the first is one of them."""
+    return float(np.median(_calls_of(side, result)))
+
+
+def _calls_of(side: DiffSide, result: "GusResult") -> NDArray[np.float64]:
+    """Return the cycles of each call of a program's function."""
     from perfkit.collectors.tracer.timed import time_calls
 
     function = side.inside or side.function or result.trace.provenance.function
@@ -114,4 +123,4 @@ def _of_program(side: DiffSide, result: "GusResult") -> float:
     middle = float(np.median(times.cycles))
     if middle < _SHORT:
         raise UnavailableError(f"the calls of {function} are too short to be timed ({middle:,.0f} cycles)")
-    return middle
+    return times.cycles

@@ -274,6 +274,9 @@ def test_a_simulated_change_that_is_not_borne_out_is_told_first(programs, tmp_pa
     assert found.measured_speedup == pytest.approx(0.1, rel=0.3)
     assert found.is_far
     assert "as fast (measured on this machine)" in (tmp_path / "late.html").read_text()
+    (tmp_path / "once.c").write_text(PROGRAM.replace("r < 200000", "r < 1"))
+    subprocess.run(["gcc", "-g", "-O1", "once.c", "-o", "once"], cwd=tmp_path, check=True)
+    assert "within the programs, the only call" in perfkit("diff", "once", "late0", "-f", "sum", "--", "3000")
     judged = ("diff", "late0", "late1", "-f", "sum", "--at-most", "2")
     assert "--at-most cannot be judged: B is measured +" in perfkit(*judged, "--", "3000", status=2)
     perfkit(*judged, "--no-measure", "--", "3000")

@@ -390,7 +390,8 @@ class GusDiff(Tabled):
             f"{self.measured_speedup:.2f} times as fast"
             + (
                 "; BEWARE: that is far from the simulated change, so the model misses something in one of them, or the "
-                "recorded calls are not like the others: what follows explains simulated cycles alone"
+                "recorded calls are not like the others, or found other data in the caches: what follows explains "
+                "simulated cycles alone"
                 if self.is_far
                 else ""
             )
