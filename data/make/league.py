@@ -520,9 +520,14 @@ def _real_judged(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np
     return found[:, test]
 
 
+def vendors_of(frame: pd.DataFrame) -> NDArray[np.str_]:
+    """Return whose core each run was simulated on."""
+    return frame["core"].map({n: Microarchitecture.load(n).vendor for n in frame["core"].unique()}).to_numpy(str)
+
+
 def real_curves(frame: pd.DataFrame, votes: NDArray[np.float64], of: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the calibration by some runs of `real_votes`, one curve for each vendor, (vendors, 2, k)."""
-    vendor = frame["core"].map(lambda name: Microarchitecture.load(name).vendor).to_numpy()
+    vendor = vendors_of(frame)
     return np.stack([curve(frame, votes, of & (vendor == name)) for name in VENDORS])
 
 
@@ -532,7 +537,7 @@ def by_real_names(frame: pd.DataFrame, judged: NDArray[np.float64]) -> pd.DataFr
     ``judged`` is that of `real_judged`: the other folds' calibrate.
     """
     fold, rows, right, found = folds(frame), np.arange(len(frame)), rights(credits_of(frame)), []
-    vendor = frame["core"].map(lambda name: Microarchitecture.load(name).vendor).to_numpy()
+    vendor = vendors_of(frame)
     for way, (votes, told) in zip(REAL, judged, strict=True):
         order, probability = np.argsort(-votes, axis=1, kind="stable"), np.zeros(len(frame))
         first = order[:, 0]

@@ -14,11 +14,9 @@ from perfkit.errors import PerfkitError, PerfkitWarning, UnavailableError
 if TYPE_CHECKING:
     from perfkit.simulators.gus.gus import GusResult
 
-_OVERLAPPING = 0.05  # share of a call that fits into the reorder buffer: calls in a row would overlap so much
 _PROCESSES, _SAMPLES, _PATIENCE, _TIMEOUT = 2, 20, 1.0, 30.0
 _RUNS, _SECONDS = 2, 3.0  # of a program, taking turns, and how long each is watched
 _ONLY_CALL = "the only call, which found in the caches what came before it"
-_SHORT = 200.0  # cycles of a call, below which what timing costs shows
 
 
 @dataclass(frozen=True)
@@ -84,9 +82,10 @@ def _of_kernel(side: DiffSide, result: "GusResult") -> float:
     """Return a kernel's cycles per call; begun when the one before has ended where calls in a row would overlap."""
     from perfkit.collectors.host.true_cycles import true_cycles
     from perfkit.collectors.open_traces import kernel_arguments
+    from perfkit.diagnosis.kernel import OVERLAPPING
 
     values = kernel_arguments(side.words) if side.is_called else ()
-    alone = result.settings.core.resource("rob").value > _OVERLAPPING * result.trace.instruction_count / side.repeat
+    alone = result.settings.core.resource("rob").value > OVERLAPPING * result.trace.instruction_count / side.repeat
     found = true_cycles(
         side.kernel, *values, processes=_PROCESSES, repetitions=_SAMPLES, patience=_PATIENCE, timeout=_TIMEOUT,
         apart=alone,
@@ -113,6 +112,7 @@ def _of_program(side: DiffSide, result: "GusResult") -> float:
 def _calls_of(side: DiffSide, result: "GusResult") -> NDArray[np.float64]:
     """Return the cycles of each call of a program's function."""
     from perfkit.collectors.tracer.timed import time_calls
+    from perfkit.diagnosis.calls import BRIEF
 
     function = side.inside or side.function or result.trace.provenance.function
     times = time_calls(side.path.absolute(), function, side.words, stdin=side.stdin, seconds=_SECONDS)
@@ -121,6 +121,6 @@ def _calls_of(side: DiffSide, result: "GusResult") -> NDArray[np.float64]:
     if not len(times.ticks):
         raise UnavailableError(f"no call of {function} returned within {_SECONDS:g} s")
     middle = float(np.median(times.cycles))
-    if middle < _SHORT:
+    if middle < BRIEF:
         raise UnavailableError(f"the calls of {function} are too short to be timed ({middle:,.0f} cycles)")
     return times.cycles

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from perfkit.trace.trace import Trace
 
+BRIEF = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
 PER_CYCLE = 3.0  # instructions per cycle assumed before any is counted
 _PLACES = 9
 _MANY, _INTERRUPTED = 200, 0.01  # so many calls, of which such a share may hold what other programs took

@@ -15,6 +15,7 @@ from perfkit.trace.code import NO_ACCESS
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
+    from perfkit.trace.trace import Trace
 
 TRANSLATION = ("page_walk_latency", "second_tlb_latency")
 _SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -62,6 +63,11 @@ def tried(once: Callable[[dict[str, str]], CallTimes], first: int, last: int) ->
     return least[0] / least[1] if np.isfinite(least).all() and least[1] else 0.0
 
 
+def touched_pages(trace: "Trace") -> int:
+    """Return how many pages of 4 KiB the recorded accesses touch."""
+    return len(np.unique(trace.addresses[trace.addresses != NO_ACCESS] >> np.uint64(12)))
+
+
 def may_help(answer: "Diagnosis") -> bool:
     """Whether huge pages are worth trying: the bottleneck is translation, or may be.
 
@@ -70,10 +76,9 @@ def may_help(answer: "Diagnosis") -> bool:
     """
     if answer.bottleneck in TRANSLATION:
         return True
-    trace, core = answer.result.trace, answer.result.settings.core
-    pages = np.unique(trace.addresses[trace.addresses != NO_ACCESS] >> np.uint64(12))
+    entries = answer.result.settings.core.feature("tlb_entries", _ENTRIES)
     is_below = answer.apart is not None and answer.apart < -words.FAR
-    return len(pages) > core.feature("tlb_entries", _ENTRIES) and (is_below or answer.bottleneck in _MEMORY)
+    return (is_below or answer.bottleneck in _MEMORY) and touched_pages(answer.result.trace) > entries
 
 
 def told(ratio: float, *, always: bool) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PROCESSES, _SAMPLES = 2, 40
 _ROUNDS, _IN = 12, 9  # of calls one by one, and the processes they are timed in
-_OVERLAPPING = 0.05  # share of a call that fits into the reorder buffer: calls in a row would overlap so much
+OVERLAPPING = 0.05  # share of a call that fits into the reorder buffer: calls in a row would overlap so much
 _COUNT_TO = 300_000_000  # instructions of a call of which a part is recorded: so much is counted
 _IN_ALL = 100_000_000  # instructions of all timed calls of a process, about, where a call has millions
 _FEWEST = 10
@@ -66,7 +66,7 @@ def why_kernel(
     origin, unseen = trace.provenance, ["how long it takes with other data, or in a program"]
     part = 1.0 if origin.complete else share_of_counted(trace, trace)
     measured, why_not = None, f"only a part of the call is recorded ({origin.stopped})"
-    if origin.complete and host.resource("rob").value > _OVERLAPPING * trace.instruction_count:
+    if origin.complete and host.resource("rob").value > OVERLAPPING * trace.instruction_count:
         measured, why_not = _measured_alone(kernel, arguments, patience)
         unseen.append("calls in a row, which overlap where one is so short: each was timed after the last had ended")
     elif part is not None:

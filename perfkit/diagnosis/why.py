@@ -38,6 +38,7 @@ from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.advice import allocating, asked_again, called_alike, copying, reads_alike
 from perfkit.diagnosis.ahead import ALL, Ahead
 from perfkit.diagnosis.calls import (
+    BRIEF,
     Calls,
     choose_calls,
     fewer,
@@ -49,7 +50,7 @@ from perfkit.diagnosis.calls import (
     windows_of,
 )
 from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured
-from perfkit.diagnosis.huge_pages import TRANSLATION, may_help, told, tried
+from perfkit.diagnosis.huge_pages import TRANSLATION, may_help, told, touched_pages, tried
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
 from perfkit.diagnosis.noise_result import NoiseResult
@@ -71,7 +72,6 @@ from perfkit.errors import (
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
-from perfkit.trace.code import NO_ACCESS
 from perfkit.trace.standing import places
 from perfkit.trace.trace import Trace
 
@@ -123,7 +123,6 @@ _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of
 _SLOWEST = 1e9  # cycles per second of a slow processor
 _SLICE = 0.001  # seconds below which calls run between two interruptions
 _SEVERAL = 5  # calls from which their median tells that none of them was interrupted
-_SHORT = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
 _INTERRUPTED = 0.01  # seconds from which a call is interrupted by other programs as the whole run is
 _WIDEST = 1.05  # more instructions per cycle than the core's width times this were not run in the measured cycles
 
@@ -701,7 +700,7 @@ class _Inquiry:
         try:
             if (hot.path, hot.symbol) not in self.timings:
                 with self.ahead.resting():
-                    run = self._once(hot, least=_SHORT if brief and hot.threads <= 1 else 0.0)
+                    run = self._once(hot, least=BRIEF if brief and hot.threads <= 1 else 0.0)
                 if run.brief:
                     return [run], ""
                 self.timings[hot.path, hot.symbol] = run
@@ -718,7 +717,7 @@ class _Inquiry:
 
     def _too_short(self, timed: list[CallTimes]) -> bool:
         """Whether the calls of a function that nobody asked for are too short to be told from what timing costs."""
-        return not self.asked and bool(timed) and len(timed[0].ticks) > 1 and middle(timed[0].cycles) < _SHORT
+        return not self.asked and bool(timed) and len(timed[0].ticks) > 1 and middle(timed[0].cycles) < BRIEF
 
     def _may_overlap(self, timed: list[CallTimes], trace: Trace, calls: Calls, core: Microarchitecture) -> bool:
         """Whether the reorder buffer holds much of the next call.
@@ -773,12 +772,12 @@ class _Inquiry:
                 continue
             with self._stage(f"timing the calls of {caller.name}, which calls {hot.name}"):
                 runs, _ = self._timed(caller, brief=True)
-                if runs and runs[0].brief and middle(runs[0].cycles) >= _SHORT:  # half of its first calls were shorter
+                if runs and runs[0].brief and middle(runs[0].cycles) >= BRIEF:  # half of its first calls were shorter
                     runs, _ = self._timed(caller)
             if not runs or self.crowded:
                 self.crowded = False
                 break
-            if len(runs[0].ticks) <= 1 or middle(runs[0].cycles) >= _SHORT:
+            if len(runs[0].ticks) <= 1 or middle(runs[0].cycles) >= BRIEF:
                 chosen = caller, f"it calls {hot.name}, {reason}, whose calls are too short to be explained alone", runs
                 if caller.is_system:
                     within = chosen if within or much else None
@@ -1198,10 +1197,10 @@ class _Inquiry:
         if not whole:
             return None, "the recorded call did not return while it was timed"
         per_call = min(float(np.median(run.cycles[calls.skip : last])) for run in whole)
-        if per_call < _SHORT:
+        if per_call < BRIEF:
             return None, (
                 f"the calls are too short to time: about {per_call:,.0f} cycles each with what timing costs; at least "
-                f"{_SHORT:,.0f} are needed. Name the function that makes them (-f)"
+                f"{BRIEF:,.0f} are needed. Name the function that makes them (-f)"
             )
         seconds = [per_call / run.cycles_per_second if run.cycles_per_second else 0.0 for run in whole]
         off = [run.shared if long >= _INTERRUPTED else 0.0 for run, long in zip(whole, seconds, strict=True)]
@@ -1216,8 +1215,7 @@ class _Inquiry:
             )
         at = int(np.argmin(sums))
         best = whole[at]
-        pages = len(np.unique(trace.addresses[trace.addresses != NO_ACCESS] >> np.uint64(12)))
-        faults = min(float(pages), part * best.faults_in(calls.skip, calls.count))
+        faults = min(float(touched_pages(trace)), part * best.faults_in(calls.skip, calls.count))
         middle_run = float(np.median(sums))
         mine = best.cycles[calls.skip : last]
         are_brief = 0 < seconds[at] < _SLICE and len(mine) >= _SEVERAL  # longer ones may all be interrupted alike
@@ -1412,7 +1410,7 @@ class _Inquiry:
                     f"{some}; the recorded ones are from call {calls.skip + 1:,} on"
                     + (
                         f" and take {calls.typical:.2f} times the mean, the longest and shortest twentieth left out"
-                        if middle(timed[0].cycles) >= _SHORT
+                        if middle(timed[0].cycles) >= BRIEF
                         else ""
                     )
                 )

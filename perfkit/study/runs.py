@@ -169,17 +169,21 @@ class StudyRuns(Summarised):
 
     def _which(self, index: Any) -> str:
         """Name a few rows of several by what was varied."""
-        varied = [one for one in (*self.dimensions, "compiler", "flags", "threads") if one in self.ok]
-        varied = [name for name in varied if len(self.ok[name].unique()) > 1]
+        varied = self._varied
         if len(index) > _NAMED or len(index) == len(self.ok) or not varied:
             return ""
         named = self.ok.loc[index, varied].to_dict("records")
         return "(" + "; ".join(", ".join(f"{name}={row[name]}" for name in varied) for row in named) + ") "
 
+    @property
+    def _varied(self) -> list[str]:
+        """What has several values in the measured rows."""
+        names = [name for name in (*self.dimensions, "flags", "compiler", "threads") if name in self.ok]
+        return [name for name in names if len(self.ok[name].unique()) > 1]
+
     def same(self) -> str:
         """Say that nothing which was varied changes the time, as where work was removed; "" where something does."""
-        varied = [name for name in (*self.dimensions, "flags", "compiler", "threads") if name in self.ok]
-        varied = [name for name in varied if len(self.ok[name].unique()) > 1]
+        varied = self._varied
         taken = self.ok[self.metric].dropna() if varied and self.metric in self.ok else pd.Series(dtype=float)
         if len(taken) < _ALIKE or taken.max() - taken.min() > max(self._tolerance * taken.min(), _NOTHING):
             return ""

@@ -500,10 +500,9 @@ class Weighed:
         for rule in RULES:
             value = self.shares[rule.name][row] if rule.of == name else np.nan
             if np.isfinite(value) and value > 0.005:
-                number, words = value, rule.words
-                if words.startswith("tenths of "):  # counted in tenths, so that its share is like the others'
-                    number, words = 10 * value, words.removeprefix("tenths of ")
-                if words.startswith("of cycles ") and not rule.resource:  # counted, whatever part of it ranks
+                number, words = value, rule.words.removeprefix("tenths of ")
+                # The factor that makes its share like the others' is told of neither tenths nor counted cycles.
+                if words != rule.words or (words.startswith("of cycles ") and not rule.resource):
                     number = value / rule.factor
                 shown = f"{number:.0%}" if words.startswith("of ") else f"{number:.2g}"
                 parts.append(f"{shown} {words} ({called.get(rule.event, rule.event)})")

@@ -447,7 +447,7 @@ def _dispatched(  # pragma: no cover - compiled
     if into & MISPREDICTED:
         v = end + fixed.penalty
         disp, n_disp, why = _waits(taint, spent, to.DISPATCH, n_disp, disp, v, to.BY_RESULT, 0, n, why, MISPREDICTION)
-        if taint is not None:
+        if taint is not None:  # one by one: numba leaves out what is None
             begins_anew = disp == v
         if spent is not None:
             begins_anew = disp == v
