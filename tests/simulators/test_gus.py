@@ -294,9 +294,13 @@ def test_a_cold_chase_is_charged_to_memory_and_not_to_the_tlbs():
 
 @pytest.mark.parametrize(("pages", "resource"), [(2000, "second_tlb_latency"), (4000, "page_walk_latency")])
 def test_a_chase_over_pages_in_l2_waits_for_the_tlb_and_for_l2(pages, resource):
-    """2,000 pages are more than the first TLB holds, 4,000 more than both; a line of each fits into L2."""
+    """2,000 pages are more than the first TLB holds, 4,000 more than both; a line of each fits into L2.
+
+    The pages come in no order, in which no prefetcher can ask for them (a Zen 4 takes 21.6 cycles per link of 1,500).
+    """
     core = Microarchitecture.load("zen4")
-    trace = loop("mov rax, [rax]", pages, lambda k, m: 4096 * k + 64 * (k // 32 % 64))
+    order = np.random.default_rng(2).permutation(pages).tolist()
+    trace = loop("mov rax, [rax]", pages, lambda k, m: 4096 * order[k] + 64 * (order[k] // 32 % 64))
     result = Gus(core, warm="caches").run(trace)
     stack = result.cpi_stack()
     assert stack[resource] == pytest.approx(core.value(resource), rel=0.01)
@@ -304,9 +308,12 @@ def test_a_chase_over_pages_in_l2_waits_for_the_tlb_and_for_l2(pages, resource):
     assert result.cycles / pages == pytest.approx(core.value(resource) + core.value("L2_latency"), rel=0.01)
 
 
-@pytest.mark.parametrize("name", ["zen5", "raptor_cove", "alder_lake_p"])
+@pytest.mark.parametrize("name", ["zen5", "zen4", "raptor_cove", "alder_lake_p"])
 def test_independent_loads_of_many_pages_wait_for_the_walkers(name):
-    """A walk per load, and so many at a time; measured on Zen 5 with 8,295 pages: 8.3 cycles each, simulated 10."""
+    """A walk per load, and so many at a time.
+
+    Measured with 8,295 pages on Zen 5: 8.3 cycles each, simulated 10; on Zen 4 14 in order, 18 at random, simulated 16.
+    """
     core = Microarchitecture.load(name)
     pages = 9_000
     trace = loop("mov rax, [rdi]", pages, lambda k, m: 4096 * k + 64 * ((k + k // 64) % 64))

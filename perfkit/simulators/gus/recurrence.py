@@ -86,6 +86,7 @@ from perfkit.simulators.gus.timing import (
     WRITES,
 )
 from perfkit.simulators.memory.memory import (
+    AHEAD,
     BLOCKED,
     DISTANCE_SHIFT,
     FORWARDED,
@@ -266,6 +267,7 @@ def _led(  # pragma: no cover - compiled
 def _translated(  # pragma: no cover - compiled
     taint: Any,
     spent: Any,
+    code: Any,
     walk: Any,
     come: Any,
     which: Any,
@@ -276,13 +278,16 @@ def _translated(  # pragma: no cover - compiled
     costs: Any,
     level: Any,
 ) -> Any:
-    """Load: the address's page is looked for; return the access's time, cause, constraints and the uses."""
+    """Load: the address's page is looked for; return the access's time, cause, constraints and the uses.
+
+    Who asked for a line ahead of its load (``code``) asked for its page, too: the load waits for a walker at most.
+    """
     if walk == PAGE_WALK:
         cost, cause = load(costs.walk, WALKING), TRANSLATION + walk - 1
         come, n_acc, which, uses = _used(
             taint, spent, to.ACCESS, n_acc, come, which, uses, cause, to.BY_LEVEL, level, WALKERS, cost, disp, n
         )
-    if walk:
+    if walk and not code & AHEAD:
         come = come + load(costs.walk, walk)
     return come, which, n_acc, uses
 
@@ -618,11 +623,14 @@ def _accessed(  # pragma: no cover - compiled
     line = granule >> lines.shift
     walk = code >> WALK_SHIFT & WALK
     come, uses, misses, newest, filled, n_acc = address, found.uses, found.misses, found.newest, FIRST_SET, 0
+    at_hand = level == 0 or code & AHEAD != 0
     # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
-    which = before if level == 0 and before != LATENCY else LEVEL_LATENCY + level
+    which = before if at_hand and before != LATENCY else LEVEL_LATENCY + (0 if at_hand else level)
     if taint is not None:
         n_acc = to.start(taint, to.ACCESS, to.ADDRESS, n_addr, n)
-    come, which, n_acc, uses = _translated(taint, spent, walk, come, which, n_acc, uses, disp, n, costs, state.level)
+    come, which, n_acc, uses = _translated(
+        taint, spent, code, walk, come, which, n_acc, uses, disp, n, costs, state.level
+    )
     translated, asked = come, NEVER
     if not does & BESIDE or size > 64:  # strings are read and written by turns
         cost, because = times(fixed.byte, size), LEVEL_BANDWIDTH
@@ -634,6 +642,9 @@ def _accessed(  # pragma: no cover - compiled
             taint, spent, code, level, granule, flags, i, ports, come, which, n_acc, uses, misses, disp, n, fixed,
             program, costs, state, lines,
         )  # fmt: skip
+    moved = level > 0
+    if code & AHEAD:  # it took bandwidth and a fill buffer, but the line and its page are here
+        level, walk = 0, 0
     if level > 0:
         arrives = come + load(costs.load, i) + load(costs.beyond, level + vector)
         newest = later(newest, arrives)
@@ -668,7 +679,7 @@ def _accessed(  # pragma: no cover - compiled
             arrived = later(arrived, come + load(costs.beyond, level))
         elif reaches(newest, come):
             arrived = later(arrived, load(lines.arrival, line))
-    if taint is not None and level > 0:
+    if taint is not None and moved:
         to.miss(taint, to.BY_MISSES, (misses - 1) & (len(state.misses) - 1), n)
         if lines.sets:
             to.miss(taint, to.BY_LEVEL, filled, n)

@@ -38,6 +38,7 @@ WRITE_BACK_SHIFT = 13  # bits: L1, L2, L3 gave up a line that had been written, 
 WRITE_BACKS = 0b111 << WRITE_BACK_SHIFT
 DISTANCE_SHIFT = 16  # of a load that is blocked or forwarded: how many stores came after the newest of these
 RETAGGED = 0x100_0000  # a line that L1 holds as one of another page (`perfkit.simulators.gus.blocks` sets it)
+AHEAD = 0x200_0000  # a load whose line was asked for before: it follows the load's stride
 # What a perfect memory keeps of a code: which store a load's bytes come from.
 FROM_STORES = BLOCKED | FORWARDED | RENAMED | (RECENT << DISTANCE_SHIFT)
 # The bits of what led into a block.
@@ -74,6 +75,7 @@ class Pages(NamedTuple):
     stored: NDArray[np.int64]  # (slots,) the number of the last store to the page
     missed: NDArray[np.int64]  # (slots,) which of the page's lines missed L1 last
     line: NDArray[np.int64]  # (operands,) the line that missed L1 last for each static operand
+    stride: NDArray[np.int64]  # (operands, 3) such a line of a load, how far from the one before, and how often so far
     entered: NDArray[np.int64]  # (slots, 2) when the page entered the first and the second TLB
 
 
@@ -91,6 +93,8 @@ class Layout(NamedTuple):
     write_backs: bool  # whether written lines that a level gives up take bandwidth, or the time of a set of L1
     perfect: bool  # every branch is predicted
     pieces: int  # a store across a multiple of so many bytes is written in two parts; 0: only across lines
+    strides: int  # after so many lines at one distance, a load's next line is fetched into L1 ahead of it; 0: never
+    reach: int  # the largest such distance, in lines
 
 
 class Progress(NamedTuple):
@@ -212,6 +216,8 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
         bool(core.feature("write_back_lines", 0)) or "L1_set_fill" in core.resources,
         perfect,
         int(core.feature("store_boundary", core.feature("store_pair_bytes", 0))),
+        int(core.feature("stride_prefetch", 0)),
+        int(core.feature("stride_prefetch_reach", _ANY_DISTANCE)) // core.caches[0].line,
     )
 
 
@@ -231,6 +237,7 @@ _RENAMING = {
     "learned": 2,
     "learned by moves": 2,
 }
+_ANY_DISTANCE = 1 << 48
 _FIRST_PAGES = 1 << 8
 _PAGES_OF_ACCESS = 4  # two lines may lie in two pages, and so may the lines prefetched after them
 
@@ -248,6 +255,7 @@ def _pages(size: int, operands: int, lines: int) -> Pages:
         np.zeros(room, dtype=np.int64),
         np.full(room, -2, dtype=np.int64),
         np.full(operands, -2, dtype=np.int64),
+        np.zeros((operands, 3), dtype=np.int64),
         np.full((room, 2), -(1 << 40), dtype=np.int64),
     )
 
@@ -256,7 +264,7 @@ def _grown(pages: Pages) -> Pages:
     """Return a table with four times the room."""
     bigger = _pages(4 * len(pages.key), len(pages.last), len(pages.where) // len(pages.stored))
     _place(pages.key, pages.slot, bigger.key, bigger.slot)
-    for name in ("number", "last", "where", "written", "writer", "stored", "missed", "line", "entered"):
+    for name in ("number", "last", "where", "written", "writer", "stored", "missed", "line", "stride", "entered"):
         old = getattr(pages, name)
         getattr(bigger, name)[: len(old)] = old
     return bigger
@@ -337,6 +345,21 @@ def _ahead(pages: Any, operand: Any, slot: Any, line: Any, inside: Any) -> Any: 
     if -1 <= by_operand <= 1 and by_operand != 0:
         return by_operand
     return by_page if -1 <= by_page <= 1 else 0
+
+
+@inlined
+def _strides(pages: Any, operand: Any, line: Any, least: Any, reach: Any) -> Any:  # pragma: no cover - compiled
+    """Return whether a missed line of a load lies where at least so many lines before it said that the next would.
+
+    Distances may differ by a line: those of 96 bytes are one line and two by turns.
+    """
+    stride, m = pages.stride, _U(operand)
+    distance = line - stride[m, 0]
+    stride[m, 0] = line
+    apart = distance - stride[m, 1]
+    stride[m, 1] = distance
+    stride[m, 2] = stride[m, 2] + 1 if -1 <= apart <= 1 and 0 < abs(distance) <= reach else 0
+    return stride[m, 2] >= least
 
 
 @compiled("memory.branches", "memory.cache", "memory.forwarding", "program.program", nogil=True)
@@ -448,6 +471,9 @@ def go_through(  # pragma: no cover - compiled
                             dirty[_U(place)] |= 1
                         served[_U(found)] += 1
                         code |= found << SECOND_SHIFT | SPLIT if part == 1 else found
+                        if found and layout.strides and beyond == line and about & _READ:
+                            if _strides(pages, m, line, layout.strides, layout.reach):
+                                code |= AHEAD
                         if found == 0 or not prefetch or levels < 2:
                             continue
                         inside = line % lines
