@@ -159,7 +159,8 @@ _FEATURE_UNITS = {
 # with `op_cache_across_lines`, lines do not matter. Constants at rename: -1024 to 1023 added to a 64-bit register by
 # ADD, SUB, INC, DEC or LEA take a slot, but no port and no time; a shift of such a register in the same block takes
 # `shift_of_constant` longer. Stride prefetch: after so many lines that miss L1 at one distance (to within a line, and
-# at most `stride_prefetch_reach`), the next ones of that load are there, and their pages known, when it asks for them. Flags of logic: by how much SETcc and CMOVcc take longer after flags of AND, OR, XOR or
+# at most `stride_prefetch_reach`), the next ones of that load are there, and their pages known, when it asks for them.
+# Flags of logic: by how much SETcc and CMOVcc take longer after flags of AND, OR, XOR or
 # TEST. Indirect targets: how many the predictor of indirect jumps and calls remembers, each with those it followed, and
 # how many of one branch where those are fewer. Return stack: what it predicts once all its entries were taken
 # ("stale": what older calls left in them; "oldest": the last entry that was taken, again and again).

@@ -125,6 +125,38 @@ def test_a_split_access_waits_for_the_farther_line():
     assert (run("LLLL", **places, latency_L1=4, latency_L2=12).done - 0).tolist()[3] == 4
 
 
+def test_a_split_access_counts_where_its_farther_line_is():
+    """Two lines fit into L1: each access finds its line gone, and the last one the second of its lines."""
+    places = {"address": [64, 128, 0, 56], "width": 2, "size_L1": 128, "size_L2": 4096, "line": 64}
+    found = run("LLLL", **places, latency_L1=4, latency_L2=12, line_splits=1)
+    assert (found.n_nodes("L1"), found.n_nodes("L2")) == (0, 4)
+    assert len(set(found.type.tolist())) == 1
+    assert run("LLLL", **places, latency_L1=4, latency_L2=12).n_nodes("L1") == 1  # where lines' ends do not matter
+
+
+def test_who_joins_a_line_on_its_way_has_it_when_it_is_there():
+    """An integer load that brings a line has its value 3 cycles before a vector would; another one not 6 before."""
+    core = {"size_L1": 128, "size_L2": 4096, "line": 64, "latency_L1": 4, "latency_L2": 17, "inflight_merging": 1}
+    places = [64, 128, 0, 8, 16]  # the first two push line 0 out of L1: there is none of it at first
+    found = run("LLLLL", integer="..ii.", address=places, **core, integer_loads_earlier=3)
+    assert (found.done - found.issue).tolist()[2:] == [14, 14, 17]
+    assert found.type is not None
+
+
+@pytest.mark.parametrize(
+    ("op", "width", "peak"),
+    [("A" * 40, 4, 8), ("AM" * 20, 4, 8), ("F" * 40, 1, 3), ("AF" * 20, 1, 3), ("AFF" * 20, 4, 12)],
+)
+def test_the_peak_is_what_the_units_can_do(op, width, peak):
+    """One adder, one multiplier; a fused multiply-add takes the multiplier: at best an addition and two operations."""
+    dag = pk.Dag.from_nodes(op, [[]] * len(op), width=width)
+    found = DagScheduler(DagCore(throughput_A=1, throughput_M=1, throughput_F=1)).run(dag)
+    assert found.peak("comp") == peak
+    reached = pk.Dag.from_nodes(op[:1] + "AF" * 50, [[]] * 101, width=width)
+    most = DagScheduler(DagCore(throughput_A=1, throughput_M=1, throughput_F=1)).run(reached)
+    assert most.utilisation("comp") == pytest.approx(1, abs=0.03)
+
+
 @pytest.mark.parametrize(("renaming", "width", "done"), [(0, 1, 8), (1, 1, 2)])
 def test_a_renamed_load_has_its_value_with_the_store(renaming, width, done):
     found = run(

@@ -1,4 +1,4 @@
-"""What follows its load's stride is in L1 when the load asks for it: by hand, and as a Zen 4 was measured (2026-11-30)."""
+"""What follows its load's stride is in L1 when the load asks for it: by hand, and as on a Zen 4 (2026-11-30)."""
 
 import numpy as np
 import pytest
@@ -44,8 +44,8 @@ def test_a_list_in_no_order_waits_for_its_level():
 def test_the_first_lines_of_a_run_take_their_full_time(length, measured):
     """Two lines give a distance, and each one after them repeats it: before ``LEARNT`` repetitions, nothing is early.
 
-    128 KiB in runs of that length, 128 bytes apart, on a Zen 4. In longer ones the model is too early: 5.2 for 6.1 at 64
-    links, 4.0 for 5.2 at 256 and more.
+    128 KiB in runs of that length, 128 bytes apart, on a Zen 4. In longer ones the model is too early: 5.2 for 6.1
+    at 64 links, 4.0 for 5.2 at 256 and more.
     """
     _, each = chase(runs(length, 128))
     late = LEARNT + 1  # the first distance of a run is that of two runs
@@ -88,6 +88,12 @@ def test_cores_whose_file_has_a_reach_stop_there():
     core = Microarchitecture.load("raptor_cove")
     near, far = (np.arange(2000) * apart for apart in (2048, 2112))
     assert chase(near, core)[1] < 0.5 * chase(far, core)[1]
+
+
+def test_what_crosses_a_line_teaches_nothing():
+    """Each second line of accesses across the end of a line is no access of its own: none of them is early."""
+    whole, split = (chase(np.arange(2000) * 128 + begin)[1] for begin in (0, 60))
+    assert (whole, split) == pytest.approx((L1, L2), rel=0.03)
 
 
 @pytest.mark.parametrize("body", ["mov rax, [rax]", "mov rax, [rax]\nadd rbx, [rcx]\nimul rbx, rax"])

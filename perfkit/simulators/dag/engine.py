@@ -336,7 +336,7 @@ def _second_line(
     splits: Any,
     at: Any,
 ) -> Any:
-    """Take an access's units again for the line that it crosses into; return when it is there."""
+    """Take an access's units again for the line that it crosses into; return when it is there, and from which level."""
     if not untouched(x, stack):
         level = touch(x, stack)
         if ways > 0:
@@ -352,7 +352,7 @@ def _second_line(
         row = _row(at, mask)
         rings.rows[row] += units.table[unit + _U(ADD)]
         rings.rows[row + _U(ISSUED)] |= units.table[unit + _U(BIT)]
-    return at + units.table[unit + _U(TAKES)]
+    return at + units.table[unit + _U(TAKES)], level
 
 
 @inlined
@@ -1147,14 +1147,15 @@ def run(
                         types_begun &= (1 << LASTING) - 1
                 if not paper and rarely(second >= 0):
                     rows[row] += table[unit + _U(ADD)]  # for the second not to find it free
-                    done = max(
-                        done,
-                        _second_line(
-                            rings, mask, units, row_of_kind, shape, level, second, stack, memory.sets, memory.trees,
-                            ways, not load, limits.splits, issue,
-                        ),
+                    there, farther = _second_line(
+                        rings, mask, units, row_of_kind, shape, level, second, stack, memory.sets, memory.trees,
+                        ways, not load, limits.splits, issue,
                     )  # fmt: skip
+                    done = max(done, there)
                     rows[row] -= table[unit + _U(ADD)]
+                    if farther > level:  # it counts as an access to the level that the farther one of its lines is in
+                        count += farther - level
+                arrives = done  # the line, for others
                 if not paper and rarely(integer) and load:
                     done -= limits.earlier
                 if not paper and rarely(forwarded):
@@ -1181,7 +1182,7 @@ def run(
                 if rarely(level > 0):
                     taken_b = _hold_entry(rows, mask, LEAVE + 1, limits.lfb_one, taken_b, entries[2], done)
                     if rarely((limits.inflight != IGNORED) & (x >= 0)):
-                        memory.lines[_U(2 * x)] = done
+                        memory.lines[_U(2 * x)] = arrives
                 taken = taken_a, taken_b, taken_c
             # Retire, in order.
             rows[row] += table[unit + _U(ADD)]

@@ -298,15 +298,17 @@ class Schedule(Summarised):
         return throughput
 
     def _peak_of_computation(self) -> float:
-        """Return pi: of additions and multiplications together, with divisions and fused ones where there are some."""
-        shown = [k for k in FLOPS if k in "AM" or self.n_nodes(k)]
-        apart = sum(self.peak(k) for k in shown)
-        if not (ports := self.core.fp_ports) or math.isinf(ports):
-            return apart
-        widest = float(self.shapes[self.nodes.sum(axis=0) > 0, 0].max())
-        most = ports * widest * (2 if self.n_nodes("F") else 1)
-        shared = sum(self.peak(k) for k in shown if k in PORTS)
-        return apart - shared + min(shared, most)
+        """Return pi: what additions and multiplications of the widest operations could do, with divisions if there are.
+
+        A fused multiply-add takes a multiplier: where there are some, they stand for the multiplications.
+        """
+        rows = self.nodes.sum(axis=0)
+        widest = float(self.shapes[rows > 0, 0].max()) if rows.any() else 1.0
+        fused = 2 * self.core.throughput("F") if self.n_nodes("F") else 0.0
+        shared = widest * (self.core.throughput("A") + max(self.core.throughput("M"), fused))
+        if (ports := self.core.fp_ports) and not math.isinf(ports):
+            shared = min(shared, ports * widest * (2 if fused else 1))
+        return shared + (self.peak("D") if self.n_nodes("D") else 0.0)
 
     def utilisation(self, kind: str, component: str = "total") -> float:
         """U = N / (T Pi), equations (11) to (14).

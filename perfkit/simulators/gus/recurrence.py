@@ -86,7 +86,7 @@ from perfkit.simulators.gus.timing import (
     WRITES,
 )
 from perfkit.simulators.memory.memory import (
-    AHEAD,
+    AT_STRIDE,
     BLOCKED,
     DISTANCE_SHIFT,
     FORWARDED,
@@ -287,7 +287,7 @@ def _translated(  # pragma: no cover - compiled
         come, n_acc, which, uses = _used(
             taint, spent, to.ACCESS, n_acc, come, which, uses, cause, to.BY_LEVEL, level, WALKERS, cost, disp, n
         )
-    if walk and not code & AHEAD:
+    if walk and not code & AT_STRIDE:
         come = come + load(costs.walk, walk)
     return come, which, n_acc, uses
 
@@ -623,7 +623,7 @@ def _accessed(  # pragma: no cover - compiled
     line = granule >> lines.shift
     walk = code >> WALK_SHIFT & WALK
     come, uses, misses, newest, filled, n_acc = address, found.uses, found.misses, found.newest, FIRST_SET, 0
-    at_hand = level == 0 or code & AHEAD != 0
+    at_hand = level == 0 or code & AT_STRIDE != 0
     # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
     which = before if at_hand and before != LATENCY else LEVEL_LATENCY + (0 if at_hand else level)
     if taint is not None:
@@ -643,7 +643,7 @@ def _accessed(  # pragma: no cover - compiled
             program, costs, state, lines,
         )  # fmt: skip
     moved = level > 0
-    if code & AHEAD:  # it took bandwidth and a fill buffer, but the line and its page are here
+    if code & AT_STRIDE:  # it took bandwidth and a fill buffer, but the line and its page are here
         level, walk = 0, 0
     if level > 0:
         arrives = come + load(costs.load, i) + load(costs.beyond, level + vector)

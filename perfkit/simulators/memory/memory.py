@@ -38,7 +38,7 @@ WRITE_BACK_SHIFT = 13  # bits: L1, L2, L3 gave up a line that had been written, 
 WRITE_BACKS = 0b111 << WRITE_BACK_SHIFT
 DISTANCE_SHIFT = 16  # of a load that is blocked or forwarded: how many stores came after the newest of these
 RETAGGED = 0x100_0000  # a line that L1 holds as one of another page (`perfkit.simulators.gus.blocks` sets it)
-AHEAD = 0x200_0000  # a load whose line was asked for before: it follows the load's stride
+AT_STRIDE = 0x200_0000  # a load whose line was asked for before: it follows the load's stride
 # What a perfect memory keeps of a code: which store a load's bytes come from.
 FROM_STORES = BLOCKED | FORWARDED | RENAMED | (RECENT << DISTANCE_SHIFT)
 # The bits of what led into a block.
@@ -348,7 +348,7 @@ def _ahead(pages: Any, operand: Any, slot: Any, line: Any, inside: Any) -> Any: 
 
 
 @inlined
-def _strides(pages: Any, operand: Any, line: Any, least: Any, reach: Any) -> Any:  # pragma: no cover - compiled
+def _strides(pages: Any, operand: Any, line: Any, layout: Any) -> Any:  # pragma: no cover - compiled
     """Return whether a missed line of a load lies where at least so many lines before it said that the next would.
 
     Distances may differ by a line: those of 96 bytes are one line and two by turns.
@@ -358,8 +358,8 @@ def _strides(pages: Any, operand: Any, line: Any, least: Any, reach: Any) -> Any
     stride[m, 0] = line
     apart = distance - stride[m, 1]
     stride[m, 1] = distance
-    stride[m, 2] = stride[m, 2] + 1 if -1 <= apart <= 1 and 0 < abs(distance) <= reach else 0
-    return stride[m, 2] >= least
+    stride[m, 2] = stride[m, 2] + 1 if -1 <= apart <= 1 and 0 < abs(distance) <= layout.reach else 0
+    return stride[m, 2] >= layout.strides
 
 
 @compiled("memory.branches", "memory.cache", "memory.forwarding", "program.program", nogil=True)
@@ -471,9 +471,9 @@ def go_through(  # pragma: no cover - compiled
                             dirty[_U(place)] |= 1
                         served[_U(found)] += 1
                         code |= found << SECOND_SHIFT | SPLIT if part == 1 else found
-                        if found and layout.strides and beyond == line and about & _READ:
-                            if _strides(pages, m, line, layout.strides, layout.reach):
-                                code |= AHEAD
+                        one = part == 0 and beyond == line and about & _READ != 0
+                        if found and one and layout.strides and _strides(pages, m, line, layout):
+                            code |= AT_STRIDE
                         if found == 0 or not prefetch or levels < 2:
                             continue
                         inside = line % lines
