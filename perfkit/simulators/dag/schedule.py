@@ -185,9 +185,9 @@ class DagScheduler:
         facts[CROWDED if core.set_fill else CROWDED_UNKNOWN] = str(int(work.saved[layout.CROWDED]))
         facts[NARROW] = str(work.hits_of_few_sets(found))
         if core.whole_lines and self.below_l1 != "access":  # not the paper's machine
-            facts[SHARED] = str(
-                bound_by(found.n_nodes("L3"), found.cycles, found.n_nodes("L3") and 1 / found.peak("L3"))
-            )
+            lines = found.n_nodes("L3")
+            cost = lines and found.elements("L3") / lines / found.peak("L3")  # cycles per line
+            facts[SHARED] = str(bound_by(lines, found.cycles, cost))
         facts[FETCHED] = str(nearly_full(found.instructions, found.cycles, core.fetch, *FETCH))
         accesses = sum(map(found.n_nodes, MEMORY))
         facts[ACCESSED] = str(nearly_full(accesses, found.cycles, core.agus, *ACCESSES))
