@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.fitters.bottlenecks.features import PORTS
+from perfkit.fitters.bottlenecks.features import PORTS, features
 from perfkit.fitters.bottlenecks.names import beyond, event_map
 from perfkit.machine.core import Microarchitecture
 from perfkit.samples.events import normalise, other_core
@@ -118,25 +118,101 @@ def _too_many(above: str, below: str, upper: float, lower: float, most: float) -
     return f"{above} is {upper / lower:.3g} times {below}, which can be {most:g} times at most"
 
 
-def unmodelled_shares(samples: Samples, core: Microarchitecture) -> pd.DataFrame:
+def unmodelled_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> pd.DataFrame:
     """Return how much of the cycles of each run goes where the model does not look, as far as it was counted.
+
+    Parameters
+    ----------
+    samples : Samples
+        Whose events of ``[beyond]`` (events.toml) are looked for.
+    core : Microarchitecture
+        Its width, and what a restart takes.
+    rates : DataFrame
+        Counts per cycle of each run, by the simulator's names (`perfkit.fitters.bottlenecks.model.rates_of`).
 
     Returns
     -------
     DataFrame
         One row per run (index) and thing that is not modelled: what, event (by which it takes most), share (of the
-        cycles, between 0 and 1: such cycles may pass beside others, and a restart takes longer than is counted here).
+        cycles, between 0 and 1: such cycles may pass beside others, and a restart takes longer than is counted here),
+        left (of the cycles, what anything else can take at most).
     """
+    found = _beyond_shares(samples, core, rates)
+    found["share"] = found["share"].clip(0.0, 1.0)
+    found = found.sort_values("share", ascending=False, kind="stable")
+    found = found[found["share"] >= _LEAST].drop_duplicates(["run", "what"])
+    return found.drop(columns="counted").set_index("run")
+
+
+def impossible_beyond(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return of which runs more cycles, or more empty places of the front end, were counted than there are: run, told.
+
+    Parameters as of `unmodelled_shares`.
+    """
+    found = _beyond_shares(samples, core, rates)
+    running = share_counted(samples, pd.Index(found["run"]))
+    most = np.where(in_turns(running), np.maximum(_IN_TURNS, _SCALED / np.maximum(running, 1e-9)), _APART)
+    over = found[found["counted"].to_numpy(dtype=float) > most]
+    return [(str(row.run), f"{row.counted:.0%} of the {unit_of(row.event)} ({row.event})") for row in over.itertuples()]
+
+
+def unit_of(event: str) -> str:
+    """Return what an event that counts what is not modelled has a share of, in words."""
+    empty = event_map()["beyond"].get(normalise(event), {}).get("empty", "")
+    return "places for uops" if empty == "slots" else "cycles"
+
+
+def _beyond_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> pd.DataFrame:
+    """Return run, what, event, share, left, counted: the share before anything is subtracted, NaN of single events."""
     rows = []
-    for event, what, each in beyond(samples.events, samples.time_event):
-        part = samples.table[(samples.table["event"] == event) & samples.table["count"].notna()]
-        sums = part.groupby(part["run"].astype(str), observed=True)[["count", "time"]].sum()
-        share = sums["count"] / sums["time"] * (core.value(each) if each else 1.0)
-        rows.append(pd.DataFrame({"what": what, "event": event, "share": share.clip(upper=1.0)}))
-    if not rows:
-        return pd.DataFrame(columns=["what", "event", "share"])
-    found = pd.concat(rows).rename_axis("run").sort_values("share", ascending=False, kind="stable").reset_index()
-    return found[found["share"] >= _LEAST].drop_duplicates(["run", "what"]).set_index("run")
+    known = _of_width(rates, core)
+    blind, (restarts, taken, used) = np.isnan(known[0]), (np.nan_to_num(each) for each in known)
+    for event in samples.events:
+        if normalise(event) in event_map()["restarts"]["names"]:
+            restarts = np.fmax(restarts, _per_cycle(samples, event).reindex(rates.index.astype(str)))
+    for event, entry in beyond(samples.events, samples.time_event):
+        empty, each = entry.get("empty", ""), entry.get("each", "")
+        by = core.value(each) if each else 1.0 / core.value("front_end") if empty == "slots" else 1.0
+        counted = (_per_cycle(samples, event) * by).reindex(rates.index.astype(str))
+        share, left, what = counted, 1.0 - counted, entry["what"]
+        if empty:
+            share = (counted - restarts - taken).clip(lower=0.0)
+            left = 1.0 - share - used
+            what = np.where(blind, f"{what}, or restarts: mispredicted branches were not counted", what)
+        one = pd.DataFrame({"what": what, "event": event, "share": share, "left": left.clip(0.0, 1.0)})
+        rows.append(one.assign(counted=np.nan if each else counted))
+    columns = ["run", "what", "event", "share", "left", "counted"]
+    return pd.concat(rows).rename_axis("run").reset_index() if rows else pd.DataFrame(columns=columns)
+
+
+def _per_cycle(samples: Samples, event: str) -> pd.Series:
+    """Return an event's count per cycle of each run."""
+    part = samples.table[(samples.table["event"] == event) & samples.table["count"].notna()]
+    sums = part.groupby(part["run"].astype(str), observed=True)[["count", "time"]].sum()
+    return sums["count"] / sums["time"]
+
+
+def _of_width(rates: pd.DataFrame, core: Microarchitecture) -> list[NDArray[np.float64]]:
+    """Return shares of the places for uops: left empty by restarts, behind taken branches, and used; NaN if unknown.
+
+    A restart leaves them empty for as long as the core's file says, and where a core takes so many branches per cycle,
+    one more has to wait for the next cycle.
+    """
+    arrays = {str(event): rates[event].to_numpy(dtype=float) for event in rates.columns}
+    found = features(arrays, core)
+    used = np.minimum(found["pipeline width: uops"], 1.0)
+    behind = np.minimum(found["taken branches: branches.taken"], 1.0) * (1.0 - np.nan_to_num(used))
+    return [found["mispredicted branches: branch-misses"], behind, used]
+
+
+def ahead(unmodelled: pd.DataFrame, speedup: float) -> bool:
+    """Return whether what is not modelled may give as much as any class of a run.
+
+    A class gives what was learnt, and what the cycles give at most that the other leaves.
+    """
+    best = np.log1p(speedup)
+    pairs = zip(unmodelled["share"], unmodelled["left"], strict=True)
+    return any(not min(best, could_give(left)) > could_give(share) for share, left in pairs)
 
 
 def could_give(share: float) -> float:

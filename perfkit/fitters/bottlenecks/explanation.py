@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.results import Tabled, draw, expect_shown
 from perfkit.errors import SettingError, counted, did_you_mean, listed
-from perfkit.fitters.bottlenecks.doubts import as_said, could_give, in_turns, share_counted
+from perfkit.fitters.bottlenecks.doubts import ahead, as_said, in_turns, share_counted, unit_of
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
@@ -99,7 +99,8 @@ class Explanation(Tabled):
         What no such core can do, or why the counts are of another: run, doubt. Nothing is named of such a run.
     unmodelled : DataFrame
         What takes much of a run's time and is not modelled, as far as it was counted: run (index), what, event, share
-        (of the cycles). Where no class gives as much as half of it would, nothing is named.
+        (of the cycles), left (of the cycles, what anything else can take at most). Where no class can give as much as
+        half of it would, nothing is named.
     remarks : DataFrame
         What else to know of a run: run, remark (counters in turns, intervals that differ, events that the processor
         lacks).
@@ -117,7 +118,7 @@ class Explanation(Tabled):
     time_event: str = "cycles"
     unused: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["event", "why"]))
     doubts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "doubt"]))
-    unmodelled: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["what", "event", "share"]))
+    unmodelled: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["what", "event", "share", "left"]))
     remarks: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "remark"]))
 
     def to_frame(self) -> pd.DataFrame:
@@ -169,6 +170,7 @@ class Explanation(Tabled):
         lines = [self._sentence(run)]
         open_ = "it may be divisions" if self._divides(run) else "it depends on events that were not counted"
         open_ = "the ports do not tell which" if self._either(run) else open_
+        open_ = "what is not modelled may give as much" if self._ahead(run) else open_
         lines += [f"impossible on {self.core}: {told}" for told in self._doubted(run)]
         lines += [f"not modelled: {told}" for told in self._beside(run)]
         lines += [
@@ -181,7 +183,7 @@ class Explanation(Tabled):
             lines.append(f"cannot tell, no event counts them: {', '.join(silent)}")
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         nxt = nxt if answer == CANNOT_TELL else nxt[nxt["gain"] > _TELLING]
-        nxt = nxt[:0] if self._doubted(run) or self._either(run) else nxt
+        nxt = nxt[:0] if self._doubted(run) or self._either(run) or self._ahead(run) else nxt
         lines += [f"measure next: {row.names} ({_would_tell(row)})" for row in nxt.head(_NEXT).itertuples()]
         lines += [f"as one line: {line}" for line in [self.command(run)] if line and len(nxt)]
         lines += self.remarks.loc[self.remarks["run"] == run, "remark"].tolist()
@@ -213,7 +215,7 @@ class Explanation(Tabled):
         """
         rows_of_run(self.runs, run)
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
-        if nxt.empty or self._doubted(run):
+        if nxt.empty or self._doubted(run) or self._ahead(run):
             return ""
         choices = (pasted(str(names).split(", "), self.core, self.events["real"]) for names in nxt["names"])
         new = [part for name in list(filter(None, choices))[:_NEXT] for part in name.split("+")]
@@ -235,13 +237,11 @@ class Explanation(Tabled):
     def _beside(self, run: str) -> list[str]:
         """Say what takes a run's time and is not modelled, most first."""
         rows = self.unmodelled[self.unmodelled.index == run]
-        return [f"{row.what}, at least {row.share:.0%} of the cycles ({row.event})" for row in rows.itertuples()]
+        return [f"{row.what}, at least {row.share:.0%} of the {unit_of(row.event)} ({row.event})" for row in rows.itertuples()]
 
     def _ahead(self, run: str) -> bool:
         """Return whether what is not modelled may give as much as any class."""
-        shares = self.unmodelled.loc[self.unmodelled.index == run, "share"]
-        speedup = self.of(run)["speedup"].max()
-        return bool(len(shares)) and not np.log1p(speedup) > could_give(float(shares.max()))
+        return ahead(self.unmodelled[self.unmodelled.index == run], float(self.of(run)["speedup"].max()))
 
     def _divides(self, run: str) -> bool:
         """Return whether floating-point divisions may hold a run back, of which no event tells."""
