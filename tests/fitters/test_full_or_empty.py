@@ -219,6 +219,9 @@ def test_a_port_that_alone_is_full_has_no_uops_that_others_could_take(core, busy
 def test_one_full_port_is_named_as_its_class(core, busy, named):
     rates = QUIET[core] | {PORTS[core].format(port): rate for port, rate in busy.items()}
     found = pk.Bottlenecks.load(core).explain(dump(rates | {"cycle_activity.stalls_total": 0.01}))
-    assert found.answer("mine") in (named, "cannot tell" if core == "golden_cove" else named)  # its QUIET has few events
+    assert found.answer("mine") in (
+        named,
+        "cannot tell" if core == "golden_cove" else named,
+    )  # its QUIET has few events
     assert found.of("mine")["resource"][0] == named
     assert "98% of its busiest ports used" in found.of("mine")["evidence"][0]

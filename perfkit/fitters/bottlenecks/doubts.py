@@ -5,23 +5,28 @@ or not of this core, and nothing that follows from them holds. What is not model
 decoding) is nobody's share: where it may give as much as the class that would be named, none is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from perfkit.errors import listed
 from perfkit.fitters.bottlenecks.features import PORTS, features
 from perfkit.fitters.bottlenecks.names import beyond, event_map
 from perfkit.machine.core import Microarchitecture
-from perfkit.samples.events import normalise, other_core
+from perfkit.samples.events import mode_cautions, modes, normalise, other_core
 from perfkit.samples.table import Samples
 
 # A share of what cannot be exceeded: by so much counters may be apart, and by so much where they ran in turns; more,
 # the fewer looks a count is scaled up from (of simulated runs counted 0.1 of the time, none is beyond 8).
 _APART, _IN_TURNS, _SCALED = 1.25, 2.0, 0.8
 _LEAST = 0.05  # of the cycles: what takes less and is not modelled changes no answer
-CONTRADICT = "counts contradict each other"
+CONTRADICT, NO_TIME = "counts contradict each other", "no"
+FASTER = "how full it is cannot be told, nor what holds it back"
+TOO_FEW = "a hundredth of the time at most, in too few turns: taken as not counted"
+_FEW_TURNS = 0.01  # of the time: what was counted less was hardly looked at
 _OF_ALL = ("cycles", "instructions")  # of an interval
 _TOO_FEW, _SEVERAL = 0.0005, 3  # per cycle: so few are no contradiction; events that may not all be 0
 _SHARED = 0.95  # of the time: counters that ran less were scaled up
@@ -32,13 +37,16 @@ _CYCLES = (
 )  # fmt: skip
 # Feature -> what it is a share of, and how often that share may be had: instructions that are fused take one place of
 # the width for two (1.8 in simulated runs), a misprediction may cost half of what the core's file says, and memory
-# differs from one machine to the next, in bandwidth and in the clock of the core beside it.
+# differs from one machine to the next, in bandwidth and in the clock of the core beside it: by three at most.
+_MEMORY = "memory bandwidth: lines.memory"
 _MOST: dict[str, tuple[str, float]] = {
     "pipeline width: uops": ("the width of the front end (uops)", 1.0),
     "instructions of the width": ("the width of the front end (instructions)", 2.4),
     "mispredicted branches: branch-misses": ("the cycles would restart (branch-misses)", 2.4),
     "misses a branch": ("the branches would be mispredicted", 1.0),
-    "memory bandwidth: lines.memory": ("the memory bandwidth (lines.memory)", 8.0),
+    _MEMORY: ("the memory bandwidth, more than any machine's: of another core, or a wrong count (lines.memory)", 3.0),
+    "load ports: l1.accesses": ("two L1 accesses per cycle", 2.0),
+    "store ports: mem-stores": ("a store per cycle", 2.0),
     "lines from L3": ("the bandwidth of L3 (lines)", 1.6),
     "lines from L2": ("the bandwidth of L2 (lines)", 1.6),
     **{f"{name}: ports": (f"the cycles of the busiest {name}", 1.0) for name in PORTS},
@@ -46,7 +54,9 @@ _MOST: dict[str, tuple[str, float]] = {
 }
 
 
-def impossible_shares(shares: Mapping[str, NDArray[np.float64]], running: NDArray[np.float64]) -> list[tuple[str, ...]]:
+def impossible_shares(
+    shares: Mapping[str, NDArray[np.float64]], running: NDArray[np.float64], looks: NDArray[np.float64] | float = 1.0
+) -> list[tuple[str, ...]]:
     """Return, for each row, what no core can do, in words.
 
     Parameters
@@ -55,14 +65,37 @@ def impossible_shares(shares: Mapping[str, NDArray[np.float64]], running: NDArra
         Shares of capacity (`perfkit.fitters.bottlenecks.features.features`).
     running : (rows,) float
         The share of the time in which events were counted: estimates may be more than there is.
+    looks : (rows,) float
+        In how many intervals the event was counted that was counted in the fewest.
     """
     found: list[list[str]] = [[] for _ in running]
-    scaled = np.maximum(_IN_TURNS, _SCALED / np.maximum(running, 1e-9))
+    margin = margins(running, looks)
     for feature, (words, often) in _MOST.items():
-        most = often * np.where(in_turns(running), scaled, _APART)
+        # How fast a machine's memory is does not change from turn to turn.
+        most = np.maximum(often * _APART, margin) if feature == _MEMORY else often * margin
         for row in np.flatnonzero(shares[feature] > most):
             found[row].append(f"{shares[feature][row]:.0%} of {words}")
     return [tuple(each) for each in found]
+
+
+def beyond_file(
+    shares: Mapping[str, NDArray[np.float64]], running: NDArray[np.float64], looks: NDArray[np.float64] | float
+) -> NDArray[np.bool_]:
+    """Return where more lines come from memory than the core's file says that it gives, (rows,).
+
+    Parameters as of `impossible_shares`.
+    """
+    return np.asarray(shares[_MEMORY] > margins(running, looks))
+
+
+def margins(running: NDArray[np.float64], looks: NDArray[np.float64] | float = 1.0) -> NDArray[np.float64]:
+    """Return how often a capacity may be counted that is full, by the share of the time, and the looks, in turns.
+
+    All of an event may fall into its one turn; of several turns, the mean is off by the root of their number less.
+    """
+    alone = np.maximum(_SCALED / np.maximum(running, 1e-9), 1.0)
+    scaled = np.maximum(_IN_TURNS, 1.0 + (alone - 1.0) / np.sqrt(np.maximum(looks, 1.0)))
+    return np.where(in_turns(running), scaled, _APART)
 
 
 def contradicting_counts(samples: Samples) -> dict[str, list[str]]:
@@ -89,9 +122,7 @@ def contradicting_counts(samples: Samples) -> dict[str, list[str]]:
         rates = wide.rename(columns=lambda each: normalise(str(each))).join(first)
         rates = rates.rename(columns=dict(zip(("time", "work"), _OF_ALL, strict=True)))
         running = np.array([np.nan_to_num(part["running"].min(), nan=1.0)])
-        often = float(
-            np.where(in_turns(running), np.maximum(_IN_TURNS, _SCALED / np.maximum(running, 1e-9)), _APART)[0]
-        )
+        often = float(margins(running, _fewest(part))[0])
         told = []
         for above, below, most, least in rules:
             if all(each in rates for each in (*above, *below)):
@@ -109,7 +140,7 @@ def contradicting_counts(samples: Samples) -> dict[str, list[str]]:
 
 def as_said(told: str, core: str) -> str:
     """Return why a run's counts cannot be believed, as part of a sentence."""
-    return told if told.startswith(CONTRADICT) else f"no {core} can count so: {told}"
+    return told if told.startswith((CONTRADICT, NO_TIME + " ")) else f"no {core} can count so: {told}"
 
 
 def _too_many(above: str, below: str, upper: float, lower: float, most: float) -> str:
@@ -150,8 +181,8 @@ def impossible_beyond(samples: Samples, core: Microarchitecture, rates: pd.DataF
     Parameters as of `unmodelled_shares`.
     """
     found = _beyond_shares(samples, core, rates)
-    running = share_counted(samples, pd.Index(found["run"]))
-    most = np.where(in_turns(running), np.maximum(_IN_TURNS, _SCALED / np.maximum(running, 1e-9)), _APART)
+    index = pd.Index(found["run"])
+    most = margins(share_counted(samples, index), looks(samples, index))
     over = found[found["counted"].to_numpy(dtype=float) > most]
     return [(str(row.run), f"{row.counted:.0%} of the {unit_of(row.event)} ({row.event})") for row in over.itertuples()]
 
@@ -189,7 +220,7 @@ def _per_cycle(samples: Samples, event: str) -> pd.Series:
     """Return an event's count per cycle of each run."""
     part = samples.table[(samples.table["event"] == event) & samples.table["count"].notna()]
     sums = part.groupby(part["run"].astype(str), observed=True)[["count", "time"]].sum()
-    return sums["count"] / sums["time"]
+    return sums["count"] / sums["time"].where(sums["time"] > 0)
 
 
 def _of_width(rates: pd.DataFrame, core: Microarchitecture) -> list[NDArray[np.float64]]:
@@ -225,6 +256,60 @@ def share_counted(samples: Samples, index: pd.Index) -> NDArray[np.float64]:
     table = samples.table[samples.table["count"].notna()]
     share = table.groupby(table["run"].astype(str), observed=True)["running"].min()
     return np.nan_to_num(share.reindex(index.astype(str)).to_numpy(dtype=float), nan=1.0)
+
+
+def looks(samples: Samples, index: pd.Index) -> NDArray[np.float64]:
+    """Return, of each run, in how many intervals the event was counted that was counted in the fewest."""
+    table = samples.table[samples.table["count"].notna()]
+    fewest = {str(run): _fewest(part) for run, part in table.groupby(table["run"].astype(str), observed=True)}
+    return np.array([fewest.get(str(run), 1.0) for run in index], dtype=float)
+
+
+def _fewest(part: pd.DataFrame) -> float:
+    return float(part["event"].value_counts()[lambda n: n > 0].min())
+
+
+def counted_enough(samples: Samples) -> tuple[Samples, dict[str, list[str]]]:
+    """Return samples without the counts of events that had too few turns in a run, and which these are, by run.
+
+    perf turns counters every few milliseconds: a hundredth of the time is no more than one look at a tenth of a second.
+    """
+    table = samples.table
+    if not (table["running"] <= _FEW_TURNS).any():
+        return samples, {}
+    mean = table.groupby(["run", "event"], observed=True)["running"].transform("mean")
+    few = (mean <= _FEW_TURNS) & table["count"].notna()
+    told = table[few].groupby(table.loc[few, "run"].astype(str), observed=True)["event"].unique()
+    kept = replace(samples, table=table.assign(count=table["count"].where(~few)))
+    return kept, {str(run): [str(event) for event in events] for run, events in told.items()}
+
+
+def mixed_modes(samples: Samples, used: Iterable[str]) -> dict[str, str]:
+    """Return of which runs events were counted in another mode (user, kernel) than time was, in words.
+
+    ``used`` are the events that an answer would follow from.
+    """
+    apart = [event for event in used if modes(event) != modes(samples.time_event)]
+    table = samples.table[samples.table["event"].isin(apart) & samples.table["count"].notna()]
+    counted = table[table["time"] > 0].groupby(table["run"].astype(str), observed=True)["event"].unique()
+    return {
+        str(run): " ".join(mode_cautions(samples.time_event, samples.work_event, map(str, events)))
+        for run, events in counted.items()
+    }
+
+
+def without_time(samples: Samples) -> list[tuple[str, str]]:
+    """Return which runs have no cycles, and why, in words: run, told."""
+    time = samples.table.groupby(samples.table["run"].astype(str), observed=True)["time"].sum()
+    mine = normalise(samples.time_event)
+    others = [event for event in samples.events if event != samples.time_event and normalise(event) == mine]
+    found = []
+    for run in time.index[~(time > 0)]:
+        of = samples.table[samples.table["run"].astype(str) == run]
+        has = [event for event in others if of.loc[of["event"] == event, "count"].sum() > 0]
+        instead = f", but {listed(has)}: read the runs of one mode together, not of two" if has else ""
+        found.append((str(run), f"{NO_TIME} {samples.time_event} were counted{instead}"))
+    return found
 
 
 def in_turns(running: NDArray[np.float64]) -> NDArray[np.bool_]:

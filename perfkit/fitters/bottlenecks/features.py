@@ -327,10 +327,11 @@ def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool
     """Return which classes cannot hold a row back most, whatever was learnt, (rows, names).
 
     Those of which a row uses nothing, by events that were all counted; what only loads wait for, without loads; the
-    latency of L1 where it takes hardly any of the cycles, even of one load after the other; where loads that miss L1 follow one another without a gap, what no such load waits for; and, where a capacity is full
-    (`CAPACITIES`), all classes of which none is: a program that uses 95 % of a port is no more than 5 % faster with
-    anything else. What is full is used, whatever its other events say (a prefetcher may leave no hit and no wait in
-    L3); and where nothing is left, nothing is ruled out.
+    latency of L1 where it takes hardly any of the cycles, even of one load after the other; where loads that miss
+    L1 follow one another without a gap, what no such load waits for; and, where a capacity is full (`CAPACITIES`),
+    all classes of which none is: a program that uses 95 % of a port is no more than 5 % faster with anything else.
+    What is full is used, whatever its other events say (a prefetcher may leave no hit and no wait in L3); and where
+    nothing is left, nothing is ruled out.
     """
     found, full = (np.zeros((len(x), len(names)), dtype=np.bool_) for _ in range(2))
     loads, chained = without_loads(x), _one_miss_after_another(x)

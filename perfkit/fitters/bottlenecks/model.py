@@ -5,7 +5,7 @@ runs says what such shares went with: the credit that each class has in the spee
 learnt from a simulator: on a real processor's dump its figures are no measurement, and say so.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,17 +16,25 @@ from perfkit import datasets
 from perfkit.errors import DataError, expect, listed
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
 from perfkit.fitters.bottlenecks.doubts import (
+    FASTER,
+    TOO_FEW,
     ahead,
+    beyond_file,
     contradicting_counts,
+    counted_enough,
     impossible_beyond,
     impossible_shares,
+    looks,
+    mixed_modes,
     share_counted,
     unmodelled_shares,
+    without_time,
 )
 from perfkit.fitters.bottlenecks.explanation import (
     CANNOT_TELL,
     DIVISIONS,
     EITHER,
+    OUT,
     SURE,
     UNCERTAIN,
     Explanation,
@@ -124,6 +132,7 @@ class Bottlenecks:
             Time is not in cycles.
         """
         names, simulated = self._names(samples, "Bottlenecks.explain")
+        samples, few = counted_enough(samples)
         has = None if simulated else countable(self.core.vendor, self.core.name)
         by_run = rates_of(samples, names, ["run"])
         by_interval = rates_of(samples, names, ["run", "place", "interval"]).iloc[: None if intervals else 0]
@@ -138,10 +147,13 @@ class Bottlenecks:
         full = np.any([rows for name, rows in runs.full.items() if name not in OF_THE_MACHINE], axis=0)
         beside.loc[beside.index.isin(by_run.index[full].astype(str)), "left"] = 1.0
         table = runs.table(by_run.index, called=called)
-        for run, part in beside.groupby(level=0):
-            mine = table["run"].astype(str) == str(run)
-            if ahead(part, float(table.loc[mine, "speedup"].max())):
-                likely = mine & (table["status"] == "told") & (table["probability"] > 0.0)
+        told = pd.concat([remarks(samples, by_run.index, runs, each), self._open(samples, names, by_run, table, few)])
+        for run, mine in table.groupby(table["run"].astype(str), sort=False):
+            if (
+                ahead(beside[beside.index == run], float(mine["speedup"].max()))
+                or told["open"][told["run"] == run].any()
+            ):
+                likely = mine.index[(mine["status"] == "told") & (mine["probability"] > OUT)]
                 table.loc[likely, "status"] = UNCERTAIN
         return Explanation(
             runs=table,
@@ -155,17 +167,40 @@ class Bottlenecks:
             unused=left[["event", "why"]],
             doubts=self._doubts(samples, by_run, left),
             unmodelled=beside,
-            remarks=remarks(samples, by_run.index, runs, each),
+            remarks=told[["run", "remark"]].reset_index(drop=True),
         )
+
+    def _open(
+        self,
+        samples: Samples,
+        names: tuple[Named, ...],
+        by_run: pd.DataFrame,
+        table: pd.DataFrame,
+        few: Mapping[str, list[str]],
+    ) -> pd.DataFrame:
+        """Return what else to know of the runs' counts: run, remark, open (whether that leaves the answer open)."""
+        rows = [(run, f"{listed(events, 4)}: counted in {TOO_FEW}", False) for run, events in few.items()]
+        rows += [(run, told, True) for run, told in mixed_modes(samples, [one.real for one in names]).items()]
+        counted, seen = share_counted(samples, by_run.index), looks(samples, by_run.index)
+        first = table.groupby("run", sort=False)["resource"].first()
+        more = beyond_file(features(_arrays(by_run), self.core), counted, seen)
+        rows += [
+            (str(run), f"more lines come from memory than {self.core.name}'s file says that it gives: {FASTER}", True)
+            for run in by_run.index[more]
+            if first[str(run)] != "memory bandwidth"
+        ]
+        return pd.DataFrame(rows, columns=["run", "remark", "open"])
 
     def _doubts(self, samples: Samples, by_run: pd.DataFrame, left: pd.DataFrame) -> pd.DataFrame:
         """Return why the counts of runs cannot be believed: run, doubt."""
         counted = share_counted(samples, by_run.index)
-        impossibly = impossible_shares(features(_arrays(by_run), self.core), counted)
+        seen = looks(samples, by_run.index)
+        impossibly = impossible_shares(features(_arrays(by_run), self.core), counted, seen)
+        timeless = without_time(samples)
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
         rows += [(run, told) for run, each in contradicting_counts(samples).items() for told in each]
-        rows += impossible_beyond(samples, self.core, by_run)
+        rows += [*timeless, *impossible_beyond(samples, self.core, by_run)]
         hosts = samples.runs.loc[samples.runs["source"] == SIMULATED, "host"]
         rows += [
             (str(run), f"it was simulated on {host.removeprefix(SIMULATED_ON)}, and is judged as {self.core.name}")
@@ -193,6 +228,9 @@ class Bottlenecks:
             Time is not in cycles, or a run has no instructions.
         """
         names, simulated = self._names(samples, "Bottlenecks.stacks")
+        samples, _ = counted_enough(samples)
+        if timeless := without_time(samples):
+            raise DataError(f"a CPI stack needs cycles for each run; of {timeless[0][0]}, {timeless[0][1]}")
         rates = rates_of(samples, names, ["run"])
         ipc = rates["instructions"].to_numpy(dtype=float)
         if not (np.isfinite(ipc) & (ipc > 0)).all():
@@ -213,7 +251,11 @@ class Bottlenecks:
         doubts = self._doubts(samples, rates, left).groupby("run")["doubt"].agg("; ".join)
         table["doubt"] = [str(doubts.get(run, "")) for run in runs]
         table["verdict"] = table["verdict"].where(table["doubt"] == "", "unsupported")
-        table["against"] = against(table, features(arrays, self.core))
+        mixed = mixed_modes(samples, [one.real for one in names])
+        table["against"] = [
+            "; ".join(filter(None, [told, mixed.get(run, "")]))
+            for run, told in zip(runs, against(table, features(arrays, self.core)), strict=True)
+        ]
         table["verdict"] = table["verdict"].mask(
             (table["against"] != "") & (table["verdict"] == "supported"), UNCERTAIN
         )
@@ -263,7 +305,7 @@ class Bottlenecks:
         ]
         of_loads = np.isin(NAMES, own)
         counted_whole = [name for name in WHOLE if any_of(name) in arrays]  # also where the core's file has none apart
-        classes = {name: () for name in counted_whole} | classes_of(self.core)
+        classes = dict.fromkeys(counted_whole, ()) | classes_of(self.core)
         outputs = [str(name) for name in self.forest.outputs]
         shape = (len(rates), len(outputs))
         credit, probability, first = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -382,6 +424,7 @@ def rates_of(samples: Samples, names: tuple[Named, ...], by: list[str]) -> pd.Da
     rates = rates.reindex(index)
     whole = table.drop_duplicates(["run", "place", "interval"]).groupby([table[key] for key in by], observed=True)
     work = whole[["time", "work"]].sum()
+    work["time"] = work["time"].where(work["time"] > 0)  # what has no cycles has no rates
     work.index = work.index if len(by) > 1 else work.index.astype(str)
     rates["instructions"] = (work["work"] / work["time"]).reindex(index)
     return rates
