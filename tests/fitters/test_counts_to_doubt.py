@@ -8,6 +8,8 @@ import perfkit as pk
 from perfkit.errors import DataError
 from perfkit.fitters.bottlenecks.doubts import beyond_file, counted_enough, impossible_shares, looks, margins
 from perfkit.fitters.bottlenecks.features import features
+from perfkit.fitters.bottlenecks.names import matched
+from perfkit.fitters.bottlenecks.recognise import core_of
 from perfkit.machine.core import Microarchitecture
 
 # Counts per cycle of loads from memory, one after the other: 0.96 of the cycles wait.
@@ -162,3 +164,28 @@ def test_other_counts_beyond_what_a_core_can_do_are_doubted(core, event, rate, t
         samples = pk.Samples.from_frame(pd.DataFrame(rows).assign(count=1e6 * rate * factor), **kinds)
         told = model.explain(samples).doubts["doubt"].tolist()
         assert bool([one for one in told if "instructions" not in one]) is (factor == 1.0), told
+
+
+@pytest.mark.parametrize("unit", ["cpu_core", "cpu_atom"])
+def test_a_hybrid_processor_is_taken_for_no_other(unit):
+    """Its events are a Skylake's, too: it was taken for one."""
+    rows = [("cpu_core/longest_lat_cache.miss/", 0.001), (f"{unit}/br_misp_retired.all_branches/", 0.01)]
+    table = pd.DataFrame(rows, columns=["event", "count"]).assign(run="mine", interval=0, time=1e6, work=1e6)
+    kinds = {"kind": "measured", "work_event": "cpu_core/instructions/"}
+    core, others = core_of(pk.Samples.from_frame(table, time_event="cpu_core/cycles/", **kinds), "")
+    assert {core, *others} == {"alder_lake_p", "raptor_cove", "redwood_cove"}
+
+
+@pytest.mark.parametrize(
+    ("event", "simulated"),
+    [
+        ("mem_load_uops_retired.l1_miss", "l1.misses"), ("mem_load_uops_retired.l2_hit", "l2.hits"),
+        ("mem_load_uops_retired.l2_miss", "l2.misses"), ("mem_load_uops_retired.llc_hit", "l3.hits"),
+        ("mem_load_uops_retired.llc_miss", "l3.misses"),
+    ],
+)  # fmt: skip
+def test_loads_of_an_ivy_bridge_are_known_by_its_own_names(event, simulated):
+    assert [one.simulated for one in matched([event], simulated=False, vendor="Intel", core="sandy_bridge")] == [
+        simulated
+    ]
+    assert not matched([event], simulated=False, vendor="Intel", core="skylake_x")

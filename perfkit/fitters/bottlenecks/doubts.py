@@ -205,11 +205,11 @@ def _beyond_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFram
         empty, each = entry.get("empty", ""), entry.get("each", "")
         by = core.value(each) if each else 1.0 / core.value("front_end") if empty == "slots" else 1.0
         counted = (_per_cycle(samples, event) * by).reindex(rates.index.astype(str))
-        share, left, what = counted, 1.0 - counted, entry["what"]
+        share, left, what = counted, 1.0 - counted, np.full(len(counted), entry["what"], dtype=object)
         if empty:
             share = (counted - restarts - taken).clip(lower=0.0)
             left = 1.0 - share - used
-            what = np.where(blind, f"{what}, or restarts: mispredicted branches were not counted", what)
+            what[blind] += ", or restarts: mispredicted branches were not counted"
         one = pd.DataFrame({"what": what, "event": event, "share": share, "left": left.clip(0.0, 1.0)})
         rows.append(one.assign(counted=np.nan if each else counted))
     columns = ["run", "what", "event", "share", "left", "counted"]

@@ -282,8 +282,8 @@ class Explanation(Tabled):
             return f"{run}: cannot tell ({as_said(listed(told, 1), self.core)})"
         if self._ahead(run):
             return f"{run}: cannot tell (not modelled: {listed(self._beside(run), 1)})"
-        if told := self._left_open(run):
-            return f"{run}: cannot tell ({told})"
+        if left_open := self._left_open(run):
+            return f"{run}: cannot tell ({left_open})"
         if answer != CANNOT_TELL and first["speedup"] == 0.0:  # `perfkit.fitters.bottlenecks.features.unhelpful`
             return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
         if answer != CANNOT_TELL:
@@ -528,7 +528,8 @@ class Weighed:
         if np.isfinite(lines) and lines > OUT:
             parts.append(f"{lines:.0%} of its bandwidth used (lines)")
         if not any(self._has(event, row) for event in self.needs[name]):
-            parts.append("no event of this processor tells it: as in simulated runs that look alike")
+            no = "no event of this processor tells it" if self.final[row] else "none of its events was counted"
+            parts.append(f"{no}: as in simulated runs that look alike")
         full = [each for each, rows in self.full.items() if rows[row]]
         if name in full and len(full) > 1:
             others = ", ".join(each for each in full if each != name)
