@@ -184,10 +184,13 @@ def impossible_beyond(samples: Samples, core: Microarchitecture, rates: pd.DataF
     index = pd.Index(found["run"])
     most = margins(share_counted(samples, index), looks(samples, index))
     over = found[found["counted"].to_numpy(dtype=float) > most]
-    return [(str(row.run), f"{row.counted:.0%} of the {unit_of(row.event)} ({row.event})") for row in over.itertuples()]
+    return [
+        (str(row.run), f"{row.counted:.0%} of the {places_or_cycles(row.event)} ({row.event})")
+        for row in over.itertuples()
+    ]
 
 
-def unit_of(event: str) -> str:
+def places_or_cycles(event: str) -> str:
     """Return what an event that counts what is not modelled has a share of, in words."""
     empty = event_map()["beyond"].get(normalise(event), {}).get("empty", "")
     return "places for uops" if empty == "slots" else "cycles"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.results import Tabled, draw, expect_shown
 from perfkit.errors import SettingError, counted, did_you_mean, listed
-from perfkit.fitters.bottlenecks.doubts import FASTER, ahead, as_said, in_turns, share_counted, unit_of
+from perfkit.fitters.bottlenecks.doubts import FASTER, ahead, as_said, in_turns, share_counted, places_or_cycles
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
@@ -240,7 +240,7 @@ class Explanation(Tabled):
         """Say what takes a run's time and is not modelled, most first."""
         rows = self.unmodelled[self.unmodelled.index == run]
         return [
-            f"{row.what}, at least {row.share:.0%} of the {unit_of(row.event)} ({row.event})"
+            f"{row.what}, at least {row.share:.0%} of the {places_or_cycles(row.event)} ({row.event})"
             for row in rows.itertuples()
         ]
 
