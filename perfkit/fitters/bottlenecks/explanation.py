@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.results import Tabled, draw, expect_shown
 from perfkit.errors import SettingError, counted, did_you_mean, listed
-from perfkit.fitters.bottlenecks.doubts import FASTER, ahead, as_said, in_turns, share_counted, places_or_cycles
+from perfkit.fitters.bottlenecks.doubts import FASTER, ahead, as_said, in_turns, places_or_cycles, share_counted
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
