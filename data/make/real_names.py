@@ -57,8 +57,8 @@ def as_real(wide: pd.DataFrame, core: pk.Microarchitecture, divisions: NDArray[n
                     units = [f"p{_PORT.get(one, one)}" for one in digits[1].split("_")]
                     named[real] = ports[[unit for unit in units if unit in ports]].sum(axis=1)
                 elif event == any_of("dividers"):
-                    groups = [f"uops.{group}" for group in port_events(core)["dividers"]]
-                    named[real] = counts[groups].max(axis=1)
+                    if groups := [f"uops.{group}" for group in port_events(core)["dividers"]]:
+                        named[real] = counts[groups].max(axis=1)
                 elif all(part in counts for part in SUMS.get(event, (event,))):
                     named.setdefault(real, counts[list(SUMS.get(event, (event,)))].sum(axis=1))
     if core.vendor == "AMD":

@@ -37,10 +37,17 @@ def dump(events: dict[str, float], ipc: float = 1.0, time: str = "cycles") -> pk
     )
 
 
+# perf's own names of no processor, and those of lists that came after perf 6.1.
+LATER = {
+    "topdown-fe-bound", "topdown-fetch-bubbles", "idq_bubbles.core", "idq_bubbles.cycles_0_uops_deliv.core",
+    "de_no_dispatch_per_slot.no_ops_from_frontend",
+}  # fmt: skip
+
+
 def test_events_of_what_is_not_modelled_are_listed_and_stand_for_nothing_else():
     mapped = set(map_table()["real"])
     for name, one in event_map()["beyond"].items():
-        assert name in published(), name
+        assert (name in published()) is not (name in LATER), name
         assert name not in mapped, name
         assert one.get("each", "misprediction_penalty") == "misprediction_penalty"
 

@@ -5,23 +5,28 @@ or not of this core, and nothing that follows from them holds. What is not model
 decoding) is nobody's share: where it may give as much as the class that would be named, none is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.fitters.bottlenecks.features import PORTS
+from perfkit.errors import listed
+from perfkit.fitters.bottlenecks.features import PORTS, features
 from perfkit.fitters.bottlenecks.names import beyond, event_map
 from perfkit.machine.core import Microarchitecture
-from perfkit.samples.events import normalise, other_core
+from perfkit.samples.events import mode_cautions, modes, normalise, other_core
 from perfkit.samples.table import Samples
 
 # A share of what cannot be exceeded: by so much counters may be apart, and by so much where they ran in turns; more,
 # the fewer looks a count is scaled up from (of simulated runs counted 0.1 of the time, none is beyond 8).
 _APART, _IN_TURNS, _SCALED = 1.25, 2.0, 0.8
 _LEAST = 0.05  # of the cycles: what takes less and is not modelled changes no answer
-CONTRADICT = "counts contradict each other"
+CONTRADICT, NO_TIME = "counts contradict each other", "no"
+FASTER = "how full it is cannot be told, nor what holds it back"
+TOO_FEW = "a hundredth of the time at most, in too few turns: taken as not counted"
+_FEW_TURNS = 0.01  # of the time: what was counted less was hardly looked at
 _OF_ALL = ("cycles", "instructions")  # of an interval
 _TOO_FEW, _SEVERAL = 0.0005, 3  # per cycle: so few are no contradiction; events that may not all be 0
 _SHARED = 0.95  # of the time: counters that ran less were scaled up
@@ -32,13 +37,16 @@ _CYCLES = (
 )  # fmt: skip
 # Feature -> what it is a share of, and how often that share may be had: instructions that are fused take one place of
 # the width for two (1.8 in simulated runs), a misprediction may cost half of what the core's file says, and memory
-# differs from one machine to the next, in bandwidth and in the clock of the core beside it.
+# differs from one machine to the next, in bandwidth and in the clock of the core beside it: by three at most.
+_MEMORY = "memory bandwidth: lines.memory"
 _MOST: dict[str, tuple[str, float]] = {
     "pipeline width: uops": ("the width of the front end (uops)", 1.0),
     "instructions of the width": ("the width of the front end (instructions)", 2.4),
     "mispredicted branches: branch-misses": ("the cycles would restart (branch-misses)", 2.4),
     "misses a branch": ("the branches would be mispredicted", 1.0),
-    "memory bandwidth: lines.memory": ("the memory bandwidth (lines.memory)", 8.0),
+    _MEMORY: ("the memory bandwidth, more than any machine's: of another core, or a wrong count (lines.memory)", 3.0),
+    "load ports: l1.accesses": ("two L1 accesses per cycle", 2.0),
+    "store ports: mem-stores": ("a store per cycle", 2.0),
     "lines from L3": ("the bandwidth of L3 (lines)", 1.6),
     "lines from L2": ("the bandwidth of L2 (lines)", 1.6),
     **{f"{name}: ports": (f"the cycles of the busiest {name}", 1.0) for name in PORTS},
@@ -46,7 +54,9 @@ _MOST: dict[str, tuple[str, float]] = {
 }
 
 
-def impossible_shares(shares: Mapping[str, NDArray[np.float64]], running: NDArray[np.float64]) -> list[tuple[str, ...]]:
+def impossible_shares(
+    shares: Mapping[str, NDArray[np.float64]], running: NDArray[np.float64], looks: NDArray[np.float64] | float = 1.0
+) -> list[tuple[str, ...]]:
     """Return, for each row, what no core can do, in words.
 
     Parameters
@@ -55,14 +65,37 @@ def impossible_shares(shares: Mapping[str, NDArray[np.float64]], running: NDArra
         Shares of capacity (`perfkit.fitters.bottlenecks.features.features`).
     running : (rows,) float
         The share of the time in which events were counted: estimates may be more than there is.
+    looks : (rows,) float
+        In how many intervals the event was counted that was counted in the fewest.
     """
     found: list[list[str]] = [[] for _ in running]
-    scaled = np.maximum(_IN_TURNS, _SCALED / np.maximum(running, 1e-9))
+    margin = margins(running, looks)
     for feature, (words, often) in _MOST.items():
-        most = often * np.where(in_turns(running), scaled, _APART)
+        # How fast a machine's memory is does not change from turn to turn.
+        most = np.maximum(often * _APART, margin) if feature == _MEMORY else often * margin
         for row in np.flatnonzero(shares[feature] > most):
             found[row].append(f"{shares[feature][row]:.0%} of {words}")
     return [tuple(each) for each in found]
+
+
+def beyond_file(
+    shares: Mapping[str, NDArray[np.float64]], running: NDArray[np.float64], looks: NDArray[np.float64] | float
+) -> NDArray[np.bool_]:
+    """Return where more lines come from memory than the core's file says that it gives, (rows,).
+
+    Parameters as of `impossible_shares`.
+    """
+    return np.asarray(shares[_MEMORY] > margins(running, looks))
+
+
+def margins(running: NDArray[np.float64], looks: NDArray[np.float64] | float = 1.0) -> NDArray[np.float64]:
+    """Return how often a capacity may be counted that is full, by the share of the time, and the looks, in turns.
+
+    All of an event may fall into its one turn; of several turns, the mean is off by the root of their number less.
+    """
+    alone = np.maximum(_SCALED / np.maximum(running, 1e-9), 1.0)
+    scaled = np.maximum(_IN_TURNS, 1.0 + (alone - 1.0) / np.sqrt(np.maximum(looks, 1.0)))
+    return np.where(in_turns(running), scaled, _APART)
 
 
 def contradicting_counts(samples: Samples) -> dict[str, list[str]]:
@@ -89,9 +122,7 @@ def contradicting_counts(samples: Samples) -> dict[str, list[str]]:
         rates = wide.rename(columns=lambda each: normalise(str(each))).join(first)
         rates = rates.rename(columns=dict(zip(("time", "work"), _OF_ALL, strict=True)))
         running = np.array([np.nan_to_num(part["running"].min(), nan=1.0)])
-        often = float(
-            np.where(in_turns(running), np.maximum(_IN_TURNS, _SCALED / np.maximum(running, 1e-9)), _APART)[0]
-        )
+        often = float(margins(running, _fewest(part))[0])
         told = []
         for above, below, most, least in rules:
             if all(each in rates for each in (*above, *below)):
@@ -109,7 +140,7 @@ def contradicting_counts(samples: Samples) -> dict[str, list[str]]:
 
 def as_said(told: str, core: str) -> str:
     """Return why a run's counts cannot be believed, as part of a sentence."""
-    return told if told.startswith(CONTRADICT) else f"no {core} can count so: {told}"
+    return told if told.startswith((CONTRADICT, NO_TIME + " ")) else f"no {core} can count so: {told}"
 
 
 def _too_many(above: str, below: str, upper: float, lower: float, most: float) -> str:
@@ -118,25 +149,104 @@ def _too_many(above: str, below: str, upper: float, lower: float, most: float) -
     return f"{above} is {upper / lower:.3g} times {below}, which can be {most:g} times at most"
 
 
-def unmodelled_shares(samples: Samples, core: Microarchitecture) -> pd.DataFrame:
+def unmodelled_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> pd.DataFrame:
     """Return how much of the cycles of each run goes where the model does not look, as far as it was counted.
+
+    Parameters
+    ----------
+    samples : Samples
+        Whose events of ``[beyond]`` (events.toml) are looked for.
+    core : Microarchitecture
+        Its width, and what a restart takes.
+    rates : DataFrame
+        Counts per cycle of each run, by the simulator's names (`perfkit.fitters.bottlenecks.model.rates_of`).
 
     Returns
     -------
     DataFrame
         One row per run (index) and thing that is not modelled: what, event (by which it takes most), share (of the
-        cycles, between 0 and 1: such cycles may pass beside others, and a restart takes longer than is counted here).
+        cycles, between 0 and 1: such cycles may pass beside others, and a restart takes longer than is counted here),
+        left (of the cycles, what anything else can take at most).
     """
+    found = _beyond_shares(samples, core, rates)
+    found["share"] = found["share"].clip(0.0, 1.0)
+    found = found.sort_values("share", ascending=False, kind="stable")
+    found = found[found["share"] >= _LEAST].drop_duplicates(["run", "what"])
+    return found.drop(columns="counted").set_index("run")
+
+
+def impossible_beyond(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return of which runs more cycles, or more empty places of the front end, were counted than there are: run, told.
+
+    Parameters as of `unmodelled_shares`.
+    """
+    found = _beyond_shares(samples, core, rates)
+    index = pd.Index(found["run"])
+    most = margins(share_counted(samples, index), looks(samples, index))
+    over = found[found["counted"].to_numpy(dtype=float) > most]
+    return [
+        (str(row.run), f"{row.counted:.0%} of the {places_or_cycles(row.event)} ({row.event})")
+        for row in over.itertuples()
+    ]
+
+
+def places_or_cycles(event: str) -> str:
+    """Return what an event that counts what is not modelled has a share of, in words."""
+    empty = event_map()["beyond"].get(normalise(event), {}).get("empty", "")
+    return "places for uops" if empty == "slots" else "cycles"
+
+
+def _beyond_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> pd.DataFrame:
+    """Return run, what, event, share, left, counted: the share before anything is subtracted, NaN of single events."""
     rows = []
-    for event, what, each in beyond(samples.events, samples.time_event):
-        part = samples.table[(samples.table["event"] == event) & samples.table["count"].notna()]
-        sums = part.groupby(part["run"].astype(str), observed=True)[["count", "time"]].sum()
-        share = sums["count"] / sums["time"] * (core.value(each) if each else 1.0)
-        rows.append(pd.DataFrame({"what": what, "event": event, "share": share.clip(upper=1.0)}))
-    if not rows:
-        return pd.DataFrame(columns=["what", "event", "share"])
-    found = pd.concat(rows).rename_axis("run").sort_values("share", ascending=False, kind="stable").reset_index()
-    return found[found["share"] >= _LEAST].drop_duplicates(["run", "what"]).set_index("run")
+    known = _of_width(rates, core)
+    blind, (restarts, taken, used) = np.isnan(known[0]), (np.nan_to_num(each) for each in known)
+    for event in samples.events:
+        if normalise(event) in event_map()["restarts"]["names"]:
+            restarts = np.fmax(restarts, _per_cycle(samples, event).reindex(rates.index.astype(str)))
+    for event, entry in beyond(samples.events, samples.time_event):
+        empty, each = entry.get("empty", ""), entry.get("each", "")
+        by = core.value(each) if each else 1.0 / core.value("front_end") if empty == "slots" else 1.0
+        counted = (_per_cycle(samples, event) * by).reindex(rates.index.astype(str))
+        share, left, what = counted, 1.0 - counted, np.full(len(counted), entry["what"], dtype=object)
+        if empty:
+            share = (counted - restarts - taken).clip(lower=0.0)
+            left = 1.0 - share - used
+            what[blind] += ", or restarts: mispredicted branches were not counted"
+        one = pd.DataFrame({"what": what, "event": event, "share": share, "left": left.clip(0.0, 1.0)})
+        rows.append(one.assign(counted=np.nan if each else counted))
+    columns = ["run", "what", "event", "share", "left", "counted"]
+    return pd.concat(rows).rename_axis("run").reset_index() if rows else pd.DataFrame(columns=columns)
+
+
+def _per_cycle(samples: Samples, event: str) -> pd.Series:
+    """Return an event's count per cycle of each run."""
+    part = samples.table[(samples.table["event"] == event) & samples.table["count"].notna()]
+    sums = part.groupby(part["run"].astype(str), observed=True)[["count", "time"]].sum()
+    return sums["count"] / sums["time"].where(sums["time"] > 0)
+
+
+def _of_width(rates: pd.DataFrame, core: Microarchitecture) -> list[NDArray[np.float64]]:
+    """Return shares of the places for uops: left empty by restarts, behind taken branches, and used; NaN if unknown.
+
+    A restart leaves them empty for as long as the core's file says, and where a core takes so many branches per cycle,
+    one more has to wait for the next cycle.
+    """
+    arrays = {str(event): rates[event].to_numpy(dtype=float) for event in rates.columns}
+    found = features(arrays, core)
+    used = np.minimum(found["pipeline width: uops"], 1.0)
+    behind = np.minimum(found["taken branches: branches.taken"], 1.0) * (1.0 - np.nan_to_num(used))
+    return [found["mispredicted branches: branch-misses"], behind, used]
+
+
+def ahead(unmodelled: pd.DataFrame, speedup: float) -> bool:
+    """Return whether what is not modelled may give as much as any class of a run.
+
+    A class gives what was learnt, and what the cycles give at most that the other leaves.
+    """
+    best = np.log1p(speedup)
+    pairs = zip(unmodelled["share"], unmodelled["left"], strict=True)
+    return any(not min(best, could_give(left)) > could_give(share) for share, left in pairs)
 
 
 def could_give(share: float) -> float:
@@ -149,6 +259,60 @@ def share_counted(samples: Samples, index: pd.Index) -> NDArray[np.float64]:
     table = samples.table[samples.table["count"].notna()]
     share = table.groupby(table["run"].astype(str), observed=True)["running"].min()
     return np.nan_to_num(share.reindex(index.astype(str)).to_numpy(dtype=float), nan=1.0)
+
+
+def looks(samples: Samples, index: pd.Index) -> NDArray[np.float64]:
+    """Return, of each run, in how many intervals the event was counted that was counted in the fewest."""
+    table = samples.table[samples.table["count"].notna()]
+    fewest = {str(run): _fewest(part) for run, part in table.groupby(table["run"].astype(str), observed=True)}
+    return np.array([fewest.get(str(run), 1.0) for run in index], dtype=float)
+
+
+def _fewest(part: pd.DataFrame) -> float:
+    return float(part["event"].value_counts()[lambda n: n > 0].min())
+
+
+def counted_enough(samples: Samples) -> tuple[Samples, dict[str, list[str]]]:
+    """Return samples without the counts of events that had too few turns in a run, and which these are, by run.
+
+    perf turns counters every few milliseconds: a hundredth of the time is no more than one look at a tenth of a second.
+    """
+    table = samples.table
+    if not (table["running"] <= _FEW_TURNS).any():
+        return samples, {}
+    mean = table.groupby(["run", "event"], observed=True)["running"].transform("mean")
+    few = (mean <= _FEW_TURNS) & table["count"].notna()
+    told = table[few].groupby(table.loc[few, "run"].astype(str), observed=True)["event"].unique()
+    kept = replace(samples, table=table.assign(count=table["count"].where(~few)))
+    return kept, {str(run): [str(event) for event in events] for run, events in told.items()}
+
+
+def mixed_modes(samples: Samples, used: Iterable[str]) -> dict[str, str]:
+    """Return of which runs events were counted in another mode (user, kernel) than time was, in words.
+
+    ``used`` are the events that an answer would follow from.
+    """
+    apart = [event for event in used if modes(event) != modes(samples.time_event)]
+    table = samples.table[samples.table["event"].isin(apart) & samples.table["count"].notna()]
+    counted = table[table["time"] > 0].groupby(table["run"].astype(str), observed=True)["event"].unique()
+    return {
+        str(run): " ".join(mode_cautions(samples.time_event, samples.work_event, map(str, events)))
+        for run, events in counted.items()
+    }
+
+
+def without_time(samples: Samples) -> list[tuple[str, str]]:
+    """Return which runs have no cycles, and why, in words: run, told."""
+    time = samples.table.groupby(samples.table["run"].astype(str), observed=True)["time"].sum()
+    mine = normalise(samples.time_event)
+    others = [event for event in samples.events if event != samples.time_event and normalise(event) == mine]
+    found = []
+    for run in time.index[~(time > 0)]:
+        of = samples.table[samples.table["run"].astype(str) == run]
+        has = [event for event in others if of.loc[of["event"] == event, "count"].sum() > 0]
+        instead = f", but {listed(has)}: read the runs of one mode together, not of two" if has else ""
+        found.append((str(run), f"{NO_TIME} {samples.time_event} were counted{instead}"))
+    return found
 
 
 def in_turns(running: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.base.results import Tabled, draw, expect_shown
 from perfkit.errors import SettingError, counted, did_you_mean, listed
-from perfkit.fitters.bottlenecks.doubts import as_said, could_give, in_turns, share_counted
+from perfkit.fitters.bottlenecks.doubts import FASTER, ahead, as_said, in_turns, places_or_cycles, share_counted
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
@@ -35,7 +35,7 @@ SEVERAL = "tells several classes apart"
 SURE = 0.5  # the probability below which no class is named
 # A class is told where it is the likeliest, or is not, whatever the events that were not counted may have been: in so
 # large, or so small, a share of the ways in which they are completed.
-_SETTLED, _OUT = 0.75, 0.1
+_SETTLED, OUT = 0.75, 0.1
 _DIVIDING, _MUCH = ("integer units", "vector units"), 0.5
 _DIFFER, _FEWEST = 0.2, 4  # of at least so many intervals name another class than the others do
 _TELLING = 0.02  # the gain below which an event is not worth a count where the answer is known
@@ -47,6 +47,7 @@ _IS_EITHER = (
     "either port, vector instructions do not take port 6; the events of ports do not say what was executed"
 )
 _DIVIDES = "floating-point divisions may hold it back: no event is known that counts this processor's divider of them"
+MIXED = "rates mix modes"  # `perfkit.samples.events.mode_cautions`
 _NEXT = 3  # events to measure next that are told at once
 
 
@@ -99,7 +100,8 @@ class Explanation(Tabled):
         What no such core can do, or why the counts are of another: run, doubt. Nothing is named of such a run.
     unmodelled : DataFrame
         What takes much of a run's time and is not modelled, as far as it was counted: run (index), what, event, share
-        (of the cycles). Where no class gives as much as half of it would, nothing is named.
+        (of the cycles), left (of the cycles, what anything else can take at most). Where no class can give as much as
+        half of it would, nothing is named.
     remarks : DataFrame
         What else to know of a run: run, remark (counters in turns, intervals that differ, events that the processor
         lacks).
@@ -117,7 +119,7 @@ class Explanation(Tabled):
     time_event: str = "cycles"
     unused: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["event", "why"]))
     doubts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "doubt"]))
-    unmodelled: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["what", "event", "share"]))
+    unmodelled: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["what", "event", "share", "left"]))
     remarks: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run", "remark"]))
 
     def to_frame(self) -> pd.DataFrame:
@@ -169,6 +171,8 @@ class Explanation(Tabled):
         lines = [self._sentence(run)]
         open_ = "it may be divisions" if self._divides(run) else "it depends on events that were not counted"
         open_ = "the ports do not tell which" if self._either(run) else open_
+        open_ = "what is not modelled may give as much" if self._ahead(run) else open_
+        open_ = "its counts leave it open" if self._left_open(run) else open_
         lines += [f"impossible on {self.core}: {told}" for told in self._doubted(run)]
         lines += [f"not modelled: {told}" for told in self._beside(run)]
         lines += [
@@ -181,7 +185,7 @@ class Explanation(Tabled):
             lines.append(f"cannot tell, no event counts them: {', '.join(silent)}")
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         nxt = nxt if answer == CANNOT_TELL else nxt[nxt["gain"] > _TELLING]
-        nxt = nxt[:0] if self._doubted(run) or self._either(run) else nxt
+        nxt = nxt[:0] if self._doubted(run) or self._either(run) or self._ahead(run) else nxt
         lines += [f"measure next: {row.names} ({_would_tell(row)})" for row in nxt.head(_NEXT).itertuples()]
         lines += [f"as one line: {line}" for line in [self.command(run)] if line and len(nxt)]
         lines += self.remarks.loc[self.remarks["run"] == run, "remark"].tolist()
@@ -213,7 +217,7 @@ class Explanation(Tabled):
         """
         rows_of_run(self.runs, run)
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
-        if nxt.empty or self._doubted(run):
+        if nxt.empty or self._doubted(run) or self._ahead(run):
             return ""
         choices = (pasted(str(names).split(", "), self.core, self.events["real"]) for names in nxt["names"])
         new = [part for name in list(filter(None, choices))[:_NEXT] for part in name.split("+")]
@@ -235,13 +239,19 @@ class Explanation(Tabled):
     def _beside(self, run: str) -> list[str]:
         """Say what takes a run's time and is not modelled, most first."""
         rows = self.unmodelled[self.unmodelled.index == run]
-        return [f"{row.what}, at least {row.share:.0%} of the cycles ({row.event})" for row in rows.itertuples()]
+        return [
+            f"{row.what}, at least {row.share:.0%} of the {places_or_cycles(row.event)} ({row.event})"
+            for row in rows.itertuples()
+        ]
 
     def _ahead(self, run: str) -> bool:
         """Return whether what is not modelled may give as much as any class."""
-        shares = self.unmodelled.loc[self.unmodelled.index == run, "share"]
-        speedup = self.of(run)["speedup"].max()
-        return bool(len(shares)) and not np.log1p(speedup) > could_give(float(shares.max()))
+        return ahead(self.unmodelled[self.unmodelled.index == run], float(self.of(run)["speedup"].max()))
+
+    def _left_open(self, run: str) -> str:
+        """Return why a run's counts leave open what holds it back, though they may be right: modes, faster memory."""
+        mine = self.remarks.loc[self.remarks["run"] == run, "remark"]
+        return next((str(told) for told in mine if MIXED in told or told.endswith(FASTER)), "")
 
     def _divides(self, run: str) -> bool:
         """Return whether floating-point divisions may hold a run back, of which no event tells."""
@@ -272,6 +282,8 @@ class Explanation(Tabled):
             return f"{run}: cannot tell ({as_said(listed(told, 1), self.core)})"
         if self._ahead(run):
             return f"{run}: cannot tell (not modelled: {listed(self._beside(run), 1)})"
+        if left_open := self._left_open(run):
+            return f"{run}: cannot tell ({left_open})"
         if answer != CANNOT_TELL and first["speedup"] == 0.0:  # `perfkit.fitters.bottlenecks.features.unhelpful`
             return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
         if answer != CANNOT_TELL:
@@ -283,13 +295,13 @@ class Explanation(Tabled):
             both = rows.loc[rows["resource"].isin(EITHER), "probability"].sum()
             return f"{run}: cannot tell between {listed(EITHER, last='and')} ({both:.0%} together: one evidence)"
         silent = int((rows["status"] == CANNOT_TELL).sum())
-        open_ = rows.loc[(rows["status"] == UNCERTAIN) & (rows["probability"] >= _OUT), "resource"].tolist()[:3]
+        open_ = rows.loc[(rows["status"] == UNCERTAIN) & (rows["probability"] >= OUT), "resource"].tolist()[:3]
         why = [f"{silent} of {len(rows)} classes have no event here"] if silent else []
         if open_ and self._divides(run):
             why.append(f"{listed(open_, last='or')}, or floating-point divisions, of which no event tells here")
         elif open_:
             why.append(f"{listed(open_, last='or')}: it depends on events that were not counted")
-        elif first["status"] != CANNOT_TELL and first["probability"] > _OUT:
+        elif first["status"] != CANNOT_TELL and first["probability"] > OUT:
             why.append(f"of what can be told, {first['resource']} is likeliest, with {first['probability']:.0%}")
         return f"{run}: cannot tell ({'; '.join(why)})"
 
@@ -318,7 +330,7 @@ def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.Da
         n = int(intervals[mine].groupby(["place", "interval"], observed=True).ngroups)
         shares = first.loc[first["run"].astype(str) == run, "resource"].value_counts() / max(n, 1)
         if n >= _FEWEST and len(shares) > 1 and shares.iloc[1] >= _DIFFER:
-            parts = [f"{name} in {part:.0%}" for name, part in shares[shares >= _OUT].items()]
+            parts = [f"{name} in {part:.0%}" for name, part in shares[shares >= OUT].items()]
             rows.append((run, f"{_DIFFERING}, and this is of their sum: {listed(parts)} of {n} (intervals)"))
     return pd.DataFrame(rows, columns=["run", "remark"])
 
@@ -383,8 +395,8 @@ class Weighed:
 
     def status(self) -> NDArray[np.str_]:
         """Return whether each class can be told, (rows, classes)."""
-        rivalled = self.rival.any(axis=1, keepdims=True) & (self.first > _OUT)
-        settled = ((self.first >= _SETTLED) | (self.first <= _OUT)) & ~self.rival & ~rivalled
+        rivalled = self.rival.any(axis=1, keepdims=True) & (self.first > OUT)
+        settled = ((self.first >= _SETTLED) | (self.first <= OUT)) & ~self.rival & ~rivalled
         either = self.either[:, None] & np.isin(self.names, EITHER)
         unused = either | self.unused & (np.nan_to_num(self.probability) >= SURE)
         found = np.where((settled | self.final[:, None]) & ~self._by_divisions() & ~unused, "told", UNCERTAIN)
@@ -392,7 +404,7 @@ class Weighed:
 
     def _by_divisions(self) -> NDArray[np.bool_]:
         """Return which classes may be named for what are divisions: those that are likely, and of no full capacity."""
-        likely = np.nan_to_num(self.probability) > _OUT
+        likely = np.nan_to_num(self.probability) > OUT
         full = np.stack(
             [self.full.get(str(name), np.zeros(len(likely), dtype=np.bool_)) for name in self.names], axis=1
         )
@@ -438,7 +450,7 @@ class Weighed:
                 lacking = sorted(lacking, key=lambda event: -gains[event])
                 event, names = _to_measure(tuple(lacking), vendor, core)
                 told = (gains[event], float(self.first[r, c]), float(self.prior[c]))
-                open_ = bool(self.rival[r, c] or self.first[r, c] > _OUT)
+                open_ = bool(self.rival[r, c] or self.first[r, c] > OUT)
                 keys = (r, int(not open_), *(-round(value, 6) for value in told))
                 rows.append((keys, (str(run), name, event, names, *told)))
             divide = names_for(DIVISIONS, vendor, core) if vendor and self.divides[r] else ()
@@ -513,10 +525,11 @@ class Weighed:
             if name in _DIVIDING and "dividers" not in self.needs and used >= _MUCH:
                 parts.append("divisions, if any, keep these ports for cycles: this core has no divider apart from them")
         lines = self.shares[f"lines from {name}"][row] if name in ("L2", "L3") else np.nan
-        if np.isfinite(lines) and lines > _OUT:
+        if np.isfinite(lines) and lines > OUT:
             parts.append(f"{lines:.0%} of its bandwidth used (lines)")
         if not any(self._has(event, row) for event in self.needs[name]):
-            parts.append("no event of this processor tells it: as in simulated runs that look alike")
+            no = "no event of this processor tells it" if self.final[row] else "none of its events was counted"
+            parts.append(f"{no}: as in simulated runs that look alike")
         full = [each for each, rows in self.full.items() if rows[row]]
         if name in full and len(full) > 1:
             others = ", ".join(each for each in full if each != name)

@@ -28,6 +28,9 @@ _UNUSED = 0.005  # of its capacity, by every one of its events: a class below do
 _OF_NO_EVENT = "instruction latency"
 _BUSY, _AS_BUSY = 0.5, 0.9  # of the cycles; of the other port's
 _NO_LOADS = 0.0005  # for each instruction: a program that stores has some for its loop's beginning
+# Loads under way in L1, in tenths: of all runs that its latency holds back, none has fewer than 0.6; a gather, which a
+# processor counts as one load, and waits for longest, keeps 0.2.
+_FEW_UNDER_WAY = 0.015
 OF_LOADS = ("store forwarding", "L1 latency", "load ports", "load buffer")
 # Of a capacity: then all else together makes a program faster by the rest at most, one part in twenty. What uses far
 # more than all of it is not of this core.
@@ -211,7 +214,7 @@ def features(rates: Rates, core: Microarchitecture) -> dict[str, NDArray[np.floa
 
     found = {rule.name: rule.share(rate(rule.event), core) for rule in RULES}
     for name, groups in port_events(core).items():
-        whole = rate(any_of(name)) if groups else np.full(n, np.nan)
+        whole = rate(any_of(name)) if groups or name in WHOLE else np.full(n, np.nan)
         for which, largest in (("ports", True), ("all ports", False)):
             each = _busiest(rate, core, groups, largest=largest)
             found[f"{name}: {which}"] = np.where(np.isnan(whole), each, whole)
@@ -250,7 +253,7 @@ def needed(name: str, core: Microarchitecture) -> tuple[str, ...]:
     """Return the events by any of which a class can be judged at all, the most telling first."""
     ports = port_events(core).get(name, ())
     by_rule = [event for rule in RULES if rule.of == name for event in (rule.event, *SUMS.get(rule.event, ()))]
-    whole = (any_of(name),) if ports and name in WHOLE else ()
+    whole = (any_of(name),) if name in WHOLE else ()
     return tuple(dict.fromkeys([*whole, *(f"uops.{group}" for group in ports), *by_rule]))
 
 
@@ -323,19 +326,23 @@ def features_of(name: str) -> tuple[str, ...]:
 def ruled_out(x: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return which classes cannot hold a row back most, whatever was learnt, (rows, names).
 
-    Those of which a row uses nothing, by events that were all counted; what only loads wait for, without loads; where
-    loads that miss L1 follow one another without a gap, what no such load waits for; and, where a capacity is full
-    (`CAPACITIES`), all classes of which none is: a program that uses 95 % of a port is no more than 5 % faster with
-    anything else. What is full is used, whatever its other events say (a prefetcher may leave no hit and no wait in
-    L3); and where nothing is left, nothing is ruled out.
+    Those of which a row uses nothing, by events that were all counted; what only loads wait for, without loads; the
+    latency of L1 where it takes hardly any of the cycles, even of one load after the other; where loads that miss
+    L1 follow one another without a gap, what no such load waits for; and, where a capacity is full (`CAPACITIES`),
+    all classes of which none is: a program that uses 95 % of a port is no more than 5 % faster with anything else.
+    What is full is used, whatever its other events say (a prefetcher may leave no hit and no wait in L3); and where
+    nothing is left, nothing is ruled out.
     """
     found, full = (np.zeros((len(x), len(names)), dtype=np.bool_) for _ in range(2))
     loads, chained = without_loads(x), _one_miss_after_another(x)
+    under_way = x[:, NAMES.index("L1 latency: mem-loads")]
+    few = (under_way >= 0) & (under_way < _FEW_UNDER_WAY)
     for k, name in enumerate(names):
         mine = x[:, [NAMES.index(feature) for feature in features_of(name)]]
         found[:, k] = (mine < _UNUSED).all(axis=1) & (mine >= 0).any(axis=1)
         found[:, k] |= loads if name in OF_LOADS else False
         found[:, k] |= chained if name not in OF_MISSES else False
+        found[:, k] |= few if name == "L1 latency" else False
         if name in CAPACITIES:
             full[:, k] = _is_full(name, x[:, NAMES.index(CAPACITIES[name])])
             full[:, k] &= ~_never_idle(x[:, NAMES.index("share: exec.0")]) if name in OF_THE_MACHINE else True

@@ -5,7 +5,7 @@ runs says what such shares went with: the credit that each class has in the spee
 learnt from a simulator: on a real processor's dump its figures are no measurement, and say so.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,26 @@ from numpy.typing import NDArray
 from perfkit import datasets
 from perfkit.errors import DataError, expect, listed
 from perfkit.fitters.bottlenecks.alike import Pool, as_numbers, completed, deciding
-from perfkit.fitters.bottlenecks.doubts import contradicting_counts, impossible_shares, share_counted, unmodelled_shares
+from perfkit.fitters.bottlenecks.doubts import (
+    FASTER,
+    TOO_FEW,
+    ahead,
+    beyond_file,
+    contradicting_counts,
+    counted_enough,
+    impossible_beyond,
+    impossible_shares,
+    looks,
+    mixed_modes,
+    share_counted,
+    unmodelled_shares,
+    without_time,
+)
 from perfkit.fitters.bottlenecks.explanation import (
     CANNOT_TELL,
     DIVISIONS,
     EITHER,
+    OUT,
     SURE,
     UNCERTAIN,
     Explanation,
@@ -29,7 +44,10 @@ from perfkit.fitters.bottlenecks.explanation import (
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
+    OF_THE_MACHINE,
+    WHOLE,
     Known,
+    any_of,
     dividing,
     either_units,
     features,
@@ -59,6 +77,8 @@ _LESSER = "cpu_atom"  # the PMU of the small cores of hybrid processors, of whic
 # Where no event tells a divider: the probability from which it may be what holds a run back, and the elements divided
 # per cycle that keep none busy for more than a tenth (a scalar division takes 4 to 7 cycles).
 _MAY_DIVIDE, _FEW_DIVISIONS = 0.05, 0.015
+_FULL_PORT, _LESS_BUSY = 0.95, 0.9  # of the cycles; of the busiest port's
+_ALL_PORTS = ("uops.p0156B", "uops.p0156", "uops.p015")  # that arithmetic takes, of one core each
 _PORTS_TOLD = 2  # ports counted in a row, above which what they share can be told
 Rates = dict[str, NDArray[np.float64]]
 
@@ -112,6 +132,7 @@ class Bottlenecks:
             Time is not in cycles.
         """
         names, simulated = self._names(samples, "Bottlenecks.explain")
+        samples, few = counted_enough(samples)
         has = None if simulated else countable(self.core.vendor, self.core.name)
         by_run = rates_of(samples, names, ["run"])
         by_interval = rates_of(samples, names, ["run", "place", "interval"]).iloc[: None if intervals else 0]
@@ -121,8 +142,21 @@ class Bottlenecks:
         called: dict[str, str] = {}
         for one in names:
             called[one.simulated] = f"{called[one.simulated]}+{one.real}" if one.simulated in called else one.real
+        beside = unmodelled_shares(samples, self.core, by_run)
+        # What is full cannot be freed by any other cycles: all that is not modelled leaves it as full as it is.
+        full = np.any([rows for name, rows in runs.full.items() if name not in OF_THE_MACHINE], axis=0)
+        beside.loc[beside.index.isin(by_run.index[full].astype(str)), "left"] = 1.0
+        table = runs.table(by_run.index, called=called)
+        told = pd.concat([remarks(samples, by_run.index, runs, each), self._open(samples, names, by_run, table, few)])
+        for run, mine in table.groupby(table["run"].astype(str), sort=False):
+            if (
+                ahead(beside[beside.index == run], float(mine["speedup"].max()))
+                or told["open"][told["run"] == run].any()
+            ):
+                likely = mine.index[(mine["status"] == "told") & (mine["probability"] > OUT)]
+                table.loc[likely, "status"] = UNCERTAIN
         return Explanation(
-            runs=runs.table(by_run.index, called=called),
+            runs=table,
             intervals=each,
             events=pd.DataFrame([vars(one) for one in names], columns=["simulated", "real", "note"]),
             next_events=runs.measure_next(by_run.index, "" if simulated else self.core.vendor, self.core.name),
@@ -132,17 +166,41 @@ class Bottlenecks:
             time_event=samples.time_event,
             unused=left[["event", "why"]],
             doubts=self._doubts(samples, by_run, left),
-            unmodelled=unmodelled_shares(samples, self.core),
-            remarks=remarks(samples, by_run.index, runs, each),
+            unmodelled=beside,
+            remarks=told[["run", "remark"]].reset_index(drop=True),
         )
+
+    def _open(
+        self,
+        samples: Samples,
+        names: tuple[Named, ...],
+        by_run: pd.DataFrame,
+        table: pd.DataFrame,
+        few: Mapping[str, list[str]],
+    ) -> pd.DataFrame:
+        """Return what else to know of the runs' counts: run, remark, open (whether that leaves the answer open)."""
+        rows = [(run, f"{listed(events, 4)}: counted in {TOO_FEW}", False) for run, events in few.items()]
+        rows += [(run, told, True) for run, told in mixed_modes(samples, [one.real for one in names]).items()]
+        counted, seen = share_counted(samples, by_run.index), looks(samples, by_run.index)
+        first = table.groupby("run", sort=False)["resource"].first()
+        more = beyond_file(features(_arrays(by_run), self.core), counted, seen)
+        rows += [
+            (str(run), f"more lines come from memory than {self.core.name}'s file says that it gives: {FASTER}", True)
+            for run in by_run.index[more]
+            if first[str(run)] != "memory bandwidth"
+        ]
+        return pd.DataFrame(rows, columns=["run", "remark", "open"])
 
     def _doubts(self, samples: Samples, by_run: pd.DataFrame, left: pd.DataFrame) -> pd.DataFrame:
         """Return why the counts of runs cannot be believed: run, doubt."""
         counted = share_counted(samples, by_run.index)
-        impossibly = impossible_shares(features(_arrays(by_run), self.core), counted)
+        seen = looks(samples, by_run.index)
+        impossibly = impossible_shares(features(_arrays(by_run), self.core), counted, seen)
+        timeless = without_time(samples)
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
         rows += [(run, told) for run, each in contradicting_counts(samples).items() for told in each]
+        rows += [*timeless, *impossible_beyond(samples, self.core, by_run)]
         hosts = samples.runs.loc[samples.runs["source"] == SIMULATED, "host"]
         rows += [
             (str(run), f"it was simulated on {host.removeprefix(SIMULATED_ON)}, and is judged as {self.core.name}")
@@ -170,6 +228,9 @@ class Bottlenecks:
             Time is not in cycles, or a run has no instructions.
         """
         names, simulated = self._names(samples, "Bottlenecks.stacks")
+        samples, _ = counted_enough(samples)
+        if timeless := without_time(samples):
+            raise DataError(f"a CPI stack needs cycles for each run; of {timeless[0][0]}, {timeless[0][1]}")
         rates = rates_of(samples, names, ["run"])
         ipc = rates["instructions"].to_numpy(dtype=float)
         if not (np.isfinite(ipc) & (ipc > 0)).all():
@@ -183,14 +244,18 @@ class Bottlenecks:
         counted["store forwarding"] |= without_loads(as_numbers(given.values))
         missing = [", ".join(part for part in named if not counted[part][row]) for row in range(len(rates))]
         runs = [str(run) for run in rates.index]
-        beside = unmodelled_shares(samples, self.core)["share"].groupby(level=0).max()
+        beside = unmodelled_shares(samples, self.core, rates)["share"].groupby(level=0).max()
         elsewhere = beside.reindex(runs).fillna(0.0).to_numpy(dtype=float)
         table = stacks_of(forest, completed(given, WAYS), 1.0 / ipc, runs, missing, elsewhere)
         left = self._left(samples, names, simulated=simulated)
         doubts = self._doubts(samples, rates, left).groupby("run")["doubt"].agg("; ".join)
         table["doubt"] = [str(doubts.get(run, "")) for run in runs]
         table["verdict"] = table["verdict"].where(table["doubt"] == "", "unsupported")
-        table["against"] = against(table, features(arrays, self.core))
+        mixed = mixed_modes(samples, [one.real for one in names])
+        table["against"] = [
+            "; ".join(filter(None, [told, mixed.get(run, "")]))
+            for run, told in zip(runs, against(table, features(arrays, self.core)), strict=True)
+        ]
         table["verdict"] = table["verdict"].mask(
             (table["against"] != "") & (table["verdict"] == "supported"), UNCERTAIN
         )
@@ -239,7 +304,8 @@ class Bottlenecks:
             for each in (*features_of(name), *map("share: {}".format, needed(name, self.core)))
         ]
         of_loads = np.isin(NAMES, own)
-        classes = classes_of(self.core)
+        counted_whole = [name for name in WHOLE if any_of(name) in arrays]  # also where the core's file has none apart
+        classes = dict.fromkeys(counted_whole, ()) | classes_of(self.core)
         outputs = [str(name) for name in self.forest.outputs]
         shape = (len(rates), len(outputs))
         credit, probability, first = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -358,6 +424,7 @@ def rates_of(samples: Samples, names: tuple[Named, ...], by: list[str]) -> pd.Da
     rates = rates.reindex(index)
     whole = table.drop_duplicates(["run", "place", "interval"]).groupby([table[key] for key in by], observed=True)
     work = whole[["time", "work"]].sum()
+    work["time"] = work["time"].where(work["time"] > 0)  # what has no cycles has no rates
     work.index = work.index if len(by) > 1 else work.index.astype(str)
     rates["instructions"] = (work["work"] / work["time"]).reindex(index)
     return rates
@@ -368,11 +435,19 @@ def _without_shared(rates: pd.DataFrame, names: tuple[Named, ...]) -> pd.DataFra
 
     A processor counts every uop that a port executed; the simulator's events of one port are of uops that no other port
     takes. What any port takes is spread evenly: so much as the least busy of them had, where three and more were
-    counted in a row; of fewer it cannot be told.
+    counted in a row; of fewer it cannot be told. A port that is busy in nearly every cycle while no other can be, nor
+    one of those that were counted together, has no such uops: they would be at the others.
     """
     alone = [one.simulated for one in names if one.shared and one.simulated in rates]
     least = rates[alone].min(axis=1).where(rates[alone].notna().sum(axis=1) > _PORTS_TOLD, 0.0)
-    return rates.assign(**rates[alone].sub(least, axis=0))
+    most = rates[alone].max(axis=1)
+    others = rates[alone].lt(most, axis=0) & rates[alone].lt(_LESS_BUSY * most, axis=0)
+    one = (most >= _FULL_PORT) & (rates[alone].notna().sum(axis=1) - others.sum(axis=1) == 1)
+    every = [rates[name] for name in _ALL_PORTS if name in rates]
+    together = every[0] - rates[alone].sum(axis=1) if every else np.inf
+    one &= together < _LESS_BUSY * most
+    full = rates[alone].eq(most, axis=0).mul(one, axis=0)
+    return rates.assign(**rates[alone].sub(least, axis=0).where(~full, rates[alone]))
 
 
 __all__ = ["CANNOT_TELL", "DATA", "Bottlenecks", "rates_of"]

@@ -143,14 +143,14 @@ def matched(events: Iterable[str], *, simulated: bool, vendor: str = "", core: s
     return tuple(name for names in found.values() for name in names)
 
 
-def beyond(events: Iterable[str], time: str) -> list[tuple[str, str, str]]:
-    """Return the events of a dump that count what is not modelled: event, what, the figure that one takes at least.
+def beyond(events: Iterable[str], time: str) -> list[tuple[str, Mapping[str, str]]]:
+    """Return the events of a dump that count what is not modelled, with their entries of ``[beyond]`` in events.toml.
 
     ``time`` is the event that time is measured in: those that another kind of core counted are left out.
     """
     known = event_map()["beyond"]
     mine = [(event, known.get(normalise(event))) for event in events if not other_core(event, time)]
-    return [(event, one["what"], one.get("each", "")) for event, one in mine if one]
+    return [(event, one) for event, one in mine if one]
 
 
 @cache
@@ -257,6 +257,8 @@ def unused(events: Iterable[str], names: Sequence[Named], vendor: str, core: str
             rows.append(
                 (event, f"counts what {listed(sorted(same))} does" if same else "counts a part of a sum", False)
             )
+        elif name in event_map()["beyond"]:
+            rows.append((event, "counts what is not modelled: told where it takes much of the cycles", False))
         else:
             rows.append((event, event_map()["other"].get(name, "stands for nothing that is modelled"), False))
     return pd.DataFrame(rows, columns=["event", "why", "foreign"])

@@ -4,6 +4,7 @@ import re
 
 from perfkit.fitters.bottlenecks.names import cores_of, listing_most, maker
 from perfkit.machine.core import Microarchitecture
+from perfkit.samples.events import counter_unit
 from perfkit.samples.table import Samples
 
 SIMULATED, SIMULATED_ON = "perfkit SimulatedPmu", "simulated "
@@ -20,6 +21,8 @@ _NAMED = (
     (r"\b(?:skylake|cascade ?lake)\b|xeon.*(?:platinum|gold|silver|bronze) [3-9][12]\d\d", "skylake_x"),
     (r"\b(?:sandy|ivy) ?bridge\b", "sandy_bridge"),
 )
+_KINDS = ("cpu_core", "cpu_atom")  # PMUs of hybrid processors
+_HYBRID = ("alder_lake_p", "raptor_cove", "redwood_cove")
 _PREFERRED = ("zen4", "skylake_x", "golden_cove")  # of cores whose events fit as well
 
 
@@ -37,10 +40,14 @@ def core_of(samples: Samples, named: str) -> tuple[str, tuple[str, ...]]:
         if re.search(pattern, said_of):
             return core, ()
     known = cores_of(samples.events)
+    hybrid = any(counter_unit(event) in _KINDS for event in (*samples.events, samples.time_event))
+    if hybrid:
+        known = {core: both for core, both in known.items() if core in _HYBRID}
     best = max(known.values(), key=lambda both: both[0] - both[1])
     alike = [core for core, both in known.items() if both == best]
     makers = {maker(event) for event in samples.events} - {""}
     if best[0] <= best[1] or not makers:
         return "", ()
     core = next((core for core in _PREFERRED if core in alike), alike[0])
-    return core, (*(other for other in alike if other != core), *listing_most(samples.events, core))
+    unmodelled = () if hybrid else listing_most(samples.events, core)
+    return core, (*(other for other in alike if other != core), *unmodelled)
