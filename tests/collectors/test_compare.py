@@ -212,6 +212,46 @@ def test_a_side_that_flushes_subnormal_numbers_does_not_have_the_other_do_so(tmp
     assert found == [pytest.approx(1.0, abs=0.1), pytest.approx(-0.5, abs=0.05)]
 
 
+# Of SSE 2,000 or, where subnormal numbers are flushed to zero, 1,000 links; of x87 as many where it rounds to zero.
+OF_MODES = """#include <immintrin.h>
+static void set_x87(unsigned short word) { __asm__ volatile("fldcw %0" : : "m"(word)); }
+long f(double x) {
+    static int called;
+    if (!called++) { SETTING; }
+    volatile double y = x;
+    unsigned short x87;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    long n = (y * 0.5 == 0 ? 1000 : 2000) + (x87 & 0xc00 ? 2000 : 0);
+    for (long i = 0; i < n; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+    return n; }"""
+
+
+@pytest.mark.filterwarnings("ignore:.*beside a busy thread")
+@pytest.mark.measures
+@pytest.mark.parametrize(
+    ("setting", "links", "told"),
+    [
+        ("_mm_setcsr(_mm_getcsr() | 0x8040)", 1000, "subnormal results are flushed to zero, subnormal operands"),
+        ("set_x87(0xf7f)", 4000, "rounding of x87"),
+    ],
+    ids=["sse", "x87"],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_the_first_call_of_a_kernel_sets_holds_for_all_of_its_own_calls_alone(setting, links, told, swapped):
+    """Flush-to-zero of B's first call held for neither: both were told to take the same time."""
+    sides = [compile_kernel(OF_MODES.replace("SETTING", what), "f", flags="-O1") for what in ("", setting)]
+    kernels = sides[::-1] if swapped else sides
+    with pytest.warns(PerfkitWarning, match="computes with floating-point numbers"):
+        found = compare(*kernels, 1e-310, processes=10, rounds=10)
+    truth = 2000 / links if swapped else links / 2000
+    assert found.effect == pytest.approx(truth - 1, rel=0.1)
+    assert found.before == pytest.approx((1, 1), abs=0.05)
+    assert found.verdict == ("slower" if truth > 1 else "faster")
+    (note,) = found.notes
+    assert note.startswith(f"f ({'A' if swapped else 'B'}) sets how the processor computes")
+    assert told in note
+
+
 @quiet
 @pytest.mark.measures
 @pytest.mark.parametrize("swapped", [False, True])
@@ -369,6 +409,9 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
     order, out = np.zeros(1, np.uint8), np.zeros((1, 2, module._ROW), np.int64)
     labels, turn = np.array([1, 2], np.uint8), np.full(1, 9, np.uint8)
     six = (ctypes.c_void_p * 6)(*[set_up] * 6)
+    words = np.zeros(2, np.uint32)
+    timer.perfkit_control(pointer(words))
+    places = np.full(2, words.ctypes.data)
 
     def made(start: int) -> int:
         before = library.made()
@@ -385,7 +428,7 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
             ctypes.c_long(start),
             pointer(labels),
             pointer(turn),
-            pointer(np.full(2, timer.perfkit_control(), np.uint32)),
+            pointer(places),
         )
         return library.made() - before
 

@@ -79,6 +79,15 @@ _WAITS = (
     "in most of the others the processor was not the kernel's all the time: other programs had it, or the kernel "
     "waits (for a process, a file, a lock or a clock), which cycles do not measure"
 )
+_MODES = (  # which control word (0: of SSE), its bits, and what they say
+    (0, 0x8000, "subnormal results are flushed to zero"),
+    (0, 0x0040, "subnormal operands count as zero"),
+    (0, 0x6000, "rounding"),
+    (0, 0x1F80, "exceptions"),
+    (1, 0x0300, "precision of x87"),
+    (1, 0x0C00, "rounding of x87"),
+    (1, 0x003F, "exceptions of x87"),
+)
 _GIVES_WAY = 0.3  # of a kernel's rounds, from which that is why there are hardly any steady ones
 
 
@@ -222,10 +231,22 @@ def compare(
     )
     later = [_ONE_PROCESSOR] if any(starts_threads(kernel.path) for kernel in (a, b)) else []
     later += filter(None, map(no_work, (a, b), result.names, result.cycles))
+    later += filter(None, map(_modes_changed, result.names, found["control"].tolist()))
     # Whether the rounds were quiet is a part of the result.
     for note in later if quiet else [_BUSY.format(result.busy_share), *later]:
         warnings.warn(note, PerfkitWarning, stacklevel=2)
     return replace(result, notes=(*notes, *later))
+
+
+def _modes_changed(name: str, bits: list[int]) -> str:
+    """Say which modes of floating-point arithmetic a kernel changed, from the bits of the control words."""
+    what = [mode for at, mask, mode in _MODES if bits[at] & mask]
+    if not what:
+        return ""
+    return (
+        f"{name} sets how the processor computes with floating-point numbers ({', '.join(what)}), when it is loaded or "
+        "in its calls. Here each kernel has only what it sets itself; in one program it would hold for both"
+    )
 
 
 def _samples(rounds: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -504,13 +525,14 @@ def _measure(argument: str) -> None:
     numbers: dict[str, list[NDArray[np.int64]]] = {name: [] for name in of}
     timer.perfkit_step.restype = ctypes.c_double
     fenced = fenced_calls(timer)
-    spec["calls"] = None
+    spec["calls"], changed = None, np.zeros((2, 2), dtype=np.int64)
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
         found = in_own_place(
             timer, number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy"
         )
         spec["calls"] = found[0, :, 0].tolist()
         alone, first, side, spec["start"] = found[0, 0, 1:5].tolist()
+        changed |= found[0, :, 5:7]
         ends = [1, 1 + alone, 1 + 2 * alone, 1 + 2 * alone + first, len(found)]
         for name, begin, end in zip(("alone", "in_row", f"first_{side}", "ticks"), ends, ends[1:], strict=False):
             parts[name].append(found[begin:end])
@@ -520,7 +542,7 @@ def _measure(argument: str) -> None:
     arrays |= {f"{name}_process".removeprefix("ticks_"): np.concatenate([no_number, *numbers[name]]) for name in of}
     np.savez(
         spec["output"], pairs=pairs, calls=spec["calls"] or [1, 1], start=spec.get("start", 0),
-        step=timer.perfkit_step(), **arrays,
+        step=timer.perfkit_step(), control=changed, **arrays,
     )  # fmt: skip
 
 
@@ -530,17 +552,18 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     The numbers: how many calls of a and of b are timed as one; how many rounds are of calls alone and, behind them, in
     a row again (none where all are alone, or where a sample is one call anyway); how many are of the kernel that was
     loaded first, before the other was there (none in the first process, which finds how many calls make a sample);
-    which kernel that is (0: a); and how many calls of each the processes make at most before those that count: how
-    many, each draws.
+    which kernel that is (0: a); how many calls of each the processes make at most before those that count: how
+    many, each draws; and of each kernel which bits it changed of the control words of SSE and x87.
     """
     import time
 
     random = np.random.default_rng([spec["seed"], number])
     # Half of the processes swap the kernels in everything: order of loading, of setting up, addresses.
     swap = -1 if random.random() < 0.5 else 1
-    plain = timer.perfkit_control()
     sides: list[Callee] = []
-    control = np.full(2, plain, dtype=np.uint32)
+    plain, control = np.zeros(2, dtype=np.uint32), np.zeros((2, 2), dtype=np.uint32)
+    timer.perfkit_control(pointer(plain))
+    places = np.array([one.ctypes.data for one in control])  # each kernel's own, wherever it is called
     labels = np.array([1, 2][::swap], dtype=np.uint8)
     turn = np.memmap(spec["turn"], dtype=np.uint8, mode="r+", shape=(1,))
     first = np.zeros((0, 2, _ROW), dtype=np.int64)
@@ -549,16 +572,16 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
         library = shutil.copyfile(side["library"], f"{side['library']}.{number}.so")
         sides.append(loaded(library, side["function"], side["setup"], spec["arguments"], [spec["seed"], number, 1]))
         Path(library).unlink()
-        control[k] = timer.perfkit_control()
-        timer.perfkit_set_control(plain)
+        timer.perfkit_control(pointer(control[k]))
+        timer.perfkit_set_control(pointer(plain))
         if not k and spec["calls"] is not None:  # before the other one is there
-            alike = (np.repeat(labels[:1], 2), turn, np.repeat(control[:1], 2))
+            alike = (np.repeat(labels[:1], 2), turn, np.repeat(places[:1], 2))
             calls = [spec["calls"][::swap][0]] * 2
             first = _rounds(timer, sides * 2, random, calls, _FIRST, spec["apart"], alike)
     start = 0
 
     def sampler(calls: list[int], rounds: int, apart: bool = spec["apart"]) -> NDArray[np.int64]:
-        return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn, control), start)[:, ::swap]
+        return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn, places), start)[:, ::swap]
 
     if spec["calls"] is None:
         calls = _enough(lambda calls: rough_cycles(_samples(sampler(calls, _TRIAL)), link))
@@ -582,6 +605,7 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     numbers = np.zeros((1, 2, _ROW), dtype=np.int64)
     numbers[0, :, 0] = spec["calls"]
     numbers[0, 0, 1:5] = len(alone), len(first), int(swap < 0), spec["start"]
+    numbers[0, :, 5:7] = (control ^ plain)[::swap]
     return np.concatenate([numbers, alone, in_row, first, found])
 
 
@@ -592,7 +616,7 @@ def _rounds(
     calls: list[int],
     rounds: int,
     apart: bool,
-    beside: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint32]],
+    beside: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]],
     start: int = 0,
 ) -> NDArray[np.int64]:
     order = random.integers(0, 4, rounds).astype(np.uint8)
