@@ -58,6 +58,8 @@ _AGREE = [0.2, 0.8]  # shares of the processes beyond whose change none is seen
 _FEW_FIRST = 2  # processes that have to tell what those took
 _SAMPLE = 7  # columns of a sample; behind them, who waited, its own ticks, and what was called before it
 _ROW = _SAMPLE + 2 + 40  # of a round of a kernel: PAIR in timer.c
+_MEDIANS_ERROR = 1.25 * 1.48  # standard error of a normal sample's median, by the median distance from it
+_SURE = 5  # standard errors
 _TRIAL = 15  # rounds that say how many calls make one sample
 _SECONDS = 100.0  # for which all rounds may take, beyond twice the fewest: as long as they take in the first process
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
@@ -210,6 +212,7 @@ def compare(
             gave = " and ".join(one for one, share in zip(gives, shares, strict=True) if share > _GIVES_WAY)
             why = f"{gave}: waiting for a process, a file, a lock or a clock is no time that cycles measure"
         raise UnavailableError(f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: {why}")
+    a_call, may_be_off = _alone(alone, in_row, table)
     result = KernelComparison(
         names=_names(a, b),
         builds=(_build(a), _build(b)),
@@ -219,7 +222,8 @@ def compare(
         quiet=quiet,
         calls=int(calls.max()),
         apart=apart,
-        alone=_alone(alone, in_row, table),
+        alone=a_call,
+        alone_off=may_be_off,
         called=(_call(a, arguments), _call(b, arguments)),
         host=processor_name(),
         date=now(),
@@ -315,25 +319,32 @@ def _enough(tried: Callable[[list[int]], NDArray[np.float64]]) -> list[int]:
     return until_enough([1, 1], lambda calls: _calls(np.median(tried(calls).reshape(-1, 2), axis=0) / calls))
 
 
-def _alone(alone: "pd.DataFrame", in_row: "pd.DataFrame", table: "pd.DataFrame") -> tuple[float, float] | None:
+def _alone(
+    alone: "pd.DataFrame", in_row: "pd.DataFrame", table: "pd.DataFrame"
+) -> tuple[tuple[float, float] | None, float]:
     """Return the cycles of a call alone, of a and of b, from those in a row and by how much it takes longer.
+
+    And how far the logarithm of the ratio of the two may be off: five standard errors of the median of the processes.
 
     Within each process: where processes differ by more than the overlap, medians of each would be of other processes.
     Longer than calls in a row before them and behind them: else calls change.
     """
     if not len(alone) or not len(in_row):
-        return None
+        return None, np.inf
     both = alone.merge(table, on="process", suffixes=("", "_before")).merge(
         in_row, on="process", suffixes=("", "_behind")
     )
     if not len(both):
-        return None
+        return None, np.inf
     longer = [
-        float((both[name] / both[[f"{name}_before", f"{name}_behind"]].max(axis=1)).median())
+        (both[name] / both[[f"{name}_before", f"{name}_behind"]].max(axis=1)).to_numpy()
         for name in ("cycles_a", "cycles_b")
     ]
+    moved = np.log(longer[1] / longer[0])
+    off = np.abs(moved - np.median(moved))
+    error = _MEDIANS_ERROR * float(np.median(off)) / np.sqrt(len(moved)) if len(moved) >= _PROCESSES else np.inf
     a, b = mean_cycles(table)
-    return a * longer[0], b * longer[1]
+    return (a * float(np.median(longer[0])), b * float(np.median(longer[1]))), _SURE * error
 
 
 def by_process(
