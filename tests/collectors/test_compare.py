@@ -212,6 +212,46 @@ def test_a_side_that_flushes_subnormal_numbers_does_not_have_the_other_do_so(tmp
     assert found == [pytest.approx(1.0, abs=0.1), pytest.approx(-0.5, abs=0.05)]
 
 
+# Of SSE 2,000 or, where subnormal numbers are flushed to zero, 1,000 links; of x87 as many where it rounds to zero.
+OF_MODES = """#include <immintrin.h>
+static void set_x87(unsigned short word) { __asm__ volatile("fldcw %0" : : "m"(word)); }
+long f(double x) {
+    static int called;
+    if (!called++) { SETTING; }
+    volatile double y = x;
+    unsigned short x87;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    long n = (y * 0.5 == 0 ? 1000 : 2000) + (x87 & 0xc00 ? 2000 : 0);
+    for (long i = 0; i < n; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+    return n; }"""
+
+
+@pytest.mark.filterwarnings("ignore:.*beside a busy thread")
+@pytest.mark.measures
+@pytest.mark.parametrize(
+    ("setting", "links", "told"),
+    [
+        ("_mm_setcsr(_mm_getcsr() | 0x8040)", 1000, "subnormal results are flushed to zero, subnormal operands"),
+        ("set_x87(0xf7f)", 4000, "rounding of x87"),
+    ],
+    ids=["sse", "x87"],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_the_first_call_of_a_kernel_sets_holds_for_all_of_its_own_calls_alone(setting, links, told, swapped):
+    """Flush-to-zero of B's first call held for neither: both were told to take the same time."""
+    sides = [compile_kernel(OF_MODES.replace("SETTING", what), "f", flags="-O1") for what in ("", setting)]
+    kernels = sides[::-1] if swapped else sides
+    with pytest.warns(PerfkitWarning, match="computes with floating-point numbers"):
+        found = compare(*kernels, 1e-310, processes=10, rounds=10)
+    truth = 2000 / links if swapped else links / 2000
+    assert found.effect == pytest.approx(truth - 1, rel=0.1)
+    assert found.before == pytest.approx((1, 1), abs=0.05)
+    assert found.verdict == ("slower" if truth > 1 else "faster")
+    (note,) = found.notes
+    assert note.startswith(f"f ({'A' if swapped else 'B'}) sets how the processor computes")
+    assert told in note
+
+
 @quiet
 @pytest.mark.measures
 @pytest.mark.parametrize("swapped", [False, True])
@@ -369,6 +409,9 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
     order, out = np.zeros(1, np.uint8), np.zeros((1, 2, module._ROW), np.int64)
     labels, turn = np.array([1, 2], np.uint8), np.full(1, 9, np.uint8)
     six = (ctypes.c_void_p * 6)(*[set_up] * 6)
+    words = np.zeros(2, np.uint32)
+    timer.perfkit_control(pointer(words))
+    places = np.full(2, words.ctypes.data)
 
     def made(start: int) -> int:
         before = library.made()
@@ -385,7 +428,7 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
             ctypes.c_long(start),
             pointer(labels),
             pointer(turn),
-            pointer(np.full(2, timer.perfkit_control(), np.uint32)),
+            pointer(places),
         )
         return library.made() - before
 
@@ -704,13 +747,57 @@ def test_a_call_alone_is_told_within_each_process():
     table["cycles_b"], table["ratio"] = 100.0, 100 / table["cycles_a"]
     alone = pd.DataFrame({"process": [0, 1], "cycles_a": [7500.0, 9000.0], "cycles_b": [140.0, 140.0]})
     mean = np.exp(np.log(table["cycles_a"]).mean())
-    assert module._alone(alone, table, table) == pytest.approx((mean, 140.0))
+    assert module._alone(alone, table, table)[0] == pytest.approx((mean, 140.0))
     # Calls that take longer from some call on: those alone came behind it, and so did those in a row again.
     later = table.assign(cycles_b=140.0)
-    assert module._alone(alone, later, table) == pytest.approx((mean, 100.0))
-    assert module._alone(alone, later.iloc[:0], table) is None
-    assert module._alone(alone.assign(process=9), later, table) is None
-    assert module._alone(pd.DataFrame(), later, table) is None
+    assert module._alone(alone, later, table) == (pytest.approx((mean, 100.0)), np.inf)  # of too few processes
+    for none in (alone, later.iloc[:0]), (alone.assign(process=9), later), (pd.DataFrame(), later):
+        assert module._alone(*none, table) == (None, np.inf)
+
+
+def test_how_far_the_ratio_of_calls_alone_may_be_off():
+    """Of six processes the logarithms are off by 0.01, 0.02 and 0.03 to either side: 0.02 in the middle."""
+    table = pd.DataFrame({"process": range(6), "cycles_a": 1000.0, "cycles_b": 1000.0, "ratio": 1.0})
+    off = np.array([-0.03, -0.02, -0.01, 0.01, 0.02, 0.03])
+    alone = table.assign(cycles_a=1100.0, cycles_b=1100 * np.exp(off))
+    (a, b), may_be_off = module._alone(alone, table, table)
+    assert (a, b) == (pytest.approx(1100), pytest.approx(1100, rel=1e-3))
+    assert may_be_off == pytest.approx(5 * 1.25 * 1.48 * 0.02 / 6**0.5)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "alone", "told"),
+    [
+        (1.0113, (1011.0, 1012.0), True),  # +1.13 % in a row, where both take the same alone
+        (1.0048, (1005.0, 1005.0), False),  # by FENCE
+        (4.0519, (1013.0, 4052.0), True),  # +305 %, and +300 % alone
+        (4.0519, (1013.0, 4104.6), False),  # the same effect
+        (1.5, (1040.0, 1560.0), False),  # both 4 % longer: the effect is the same
+        (1.5, (1040.0, 1510.0), True),  # +45 %
+    ],
+)
+def test_overlap_is_told_where_the_effect_on_calls_alone_is_another(ratio, alone, told):
+    """Of two chains of 4,200 cycles, one of which depends on its last call: "slower by 1.13 %" without a word."""
+    found = comparison([ratio] * 8, alone=alone)
+    assert ("calls in a row, which overlap" in found.summary()) == told
+    assert "overlap" not in comparison([ratio] * 8, alone=alone, alone_off=0.3).summary()
+
+
+@quiet
+@pytest.mark.measures
+@pytest.mark.parametrize(("dependent", "told"), [((0, 1), True), ((1, 1), False)])
+def test_calls_that_depend_on_the_one_before_are_compared_with_ones_that_overlap(dependent, told):
+    source = """static long s = 3;
+    long work(long x) {
+        long y = DEPENDENT ? s : x;
+        __asm__ volatile(".rept 1400\\n\\timul %0, %0\\n\\t.endr" : "+r"(y) : : "cc");
+        if (DEPENDENT) s = y;
+        return y;
+    }"""
+    a, b = (compile_kernel(source, "work", defines={"DEPENDENT": of}, flags="-O2") for of in dependent)
+    found = compare(a, b, 3)
+    assert ("calls in a row, which overlap" in found.summary()) == told
+    assert compare(a, b, 3, processes=10, apart=True).effect == pytest.approx(0, abs=0.003)
 
 
 def test_functions_are_named_as_in_their_source(tmp_path):

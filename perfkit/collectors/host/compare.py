@@ -58,6 +58,8 @@ _AGREE = [0.2, 0.8]  # shares of the processes beyond whose change none is seen
 _FEW_FIRST = 2  # processes that have to tell what those took
 _SAMPLE = 7  # columns of a sample; behind them, who waited, its own ticks, and what was called before it
 _ROW = _SAMPLE + 2 + 40  # of a round of a kernel: PAIR in timer.c
+_MEDIANS_ERROR = 1.25 * 1.48  # standard error of a normal sample's median, by the median distance from it
+_SURE = 5  # standard errors
 _TRIAL = 15  # rounds that say how many calls make one sample
 _SECONDS = 100.0  # for which all rounds may take, beyond twice the fewest: as long as they take in the first process
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
@@ -78,6 +80,15 @@ _ONE_PROCESSOR = (
 _WAITS = (
     "in most of the others the processor was not the kernel's all the time: other programs had it, or the kernel "
     "waits (for a process, a file, a lock or a clock), which cycles do not measure"
+)
+_MODES = (  # which control word (0: of SSE), its bits, and what they say
+    (0, 0x8000, "subnormal results are flushed to zero"),
+    (0, 0x0040, "subnormal operands count as zero"),
+    (0, 0x6000, "rounding"),
+    (0, 0x1F80, "exceptions"),
+    (1, 0x0300, "precision of x87"),
+    (1, 0x0C00, "rounding of x87"),
+    (1, 0x003F, "exceptions of x87"),
 )
 _GIVES_WAY = 0.3  # of a kernel's rounds, from which that is why there are hardly any steady ones
 
@@ -201,6 +212,7 @@ def compare(
             gave = " and ".join(one for one, share in zip(gives, shares, strict=True) if share > _GIVES_WAY)
             why = f"{gave}: waiting for a process, a file, a lock or a clock is no time that cycles measure"
         raise UnavailableError(f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: {why}")
+    a_call, may_be_off = _alone(alone, in_row, table)
     result = KernelComparison(
         names=_names(a, b),
         builds=(_build(a), _build(b)),
@@ -210,7 +222,8 @@ def compare(
         quiet=quiet,
         calls=int(calls.max()),
         apart=apart,
-        alone=_alone(alone, in_row, table),
+        alone=a_call,
+        alone_off=may_be_off,
         called=(_call(a, arguments), _call(b, arguments)),
         host=processor_name(),
         date=now(),
@@ -222,10 +235,22 @@ def compare(
     )
     later = [_ONE_PROCESSOR] if any(starts_threads(kernel.path) for kernel in (a, b)) else []
     later += filter(None, map(no_work, (a, b), result.names, result.cycles))
+    later += filter(None, map(_modes_changed, result.names, found["control"].tolist()))
     # Whether the rounds were quiet is a part of the result.
     for note in later if quiet else [_BUSY.format(result.busy_share), *later]:
         warnings.warn(note, PerfkitWarning, stacklevel=2)
     return replace(result, notes=(*notes, *later))
+
+
+def _modes_changed(name: str, bits: list[int]) -> str:
+    """Say which modes of floating-point arithmetic a kernel changed, from the bits of the control words."""
+    what = [mode for at, mask, mode in _MODES if bits[at] & mask]
+    if not what:
+        return ""
+    return (
+        f"{name} sets how the processor computes with floating-point numbers ({', '.join(what)}), when it is loaded or "
+        "in its calls. Here each kernel has only what it sets itself; in one program it would hold for both"
+    )
 
 
 def _samples(rounds: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -294,25 +319,32 @@ def _enough(tried: Callable[[list[int]], NDArray[np.float64]]) -> list[int]:
     return until_enough([1, 1], lambda calls: _calls(np.median(tried(calls).reshape(-1, 2), axis=0) / calls))
 
 
-def _alone(alone: "pd.DataFrame", in_row: "pd.DataFrame", table: "pd.DataFrame") -> tuple[float, float] | None:
+def _alone(
+    alone: "pd.DataFrame", in_row: "pd.DataFrame", table: "pd.DataFrame"
+) -> tuple[tuple[float, float] | None, float]:
     """Return the cycles of a call alone, of a and of b, from those in a row and by how much it takes longer.
+
+    And how far the logarithm of the ratio of the two may be off: five standard errors of the median of the processes.
 
     Within each process: where processes differ by more than the overlap, medians of each would be of other processes.
     Longer than calls in a row before them and behind them: else calls change.
     """
     if not len(alone) or not len(in_row):
-        return None
+        return None, np.inf
     both = alone.merge(table, on="process", suffixes=("", "_before")).merge(
         in_row, on="process", suffixes=("", "_behind")
     )
     if not len(both):
-        return None
+        return None, np.inf
     longer = [
-        float((both[name] / both[[f"{name}_before", f"{name}_behind"]].max(axis=1)).median())
+        (both[name] / both[[f"{name}_before", f"{name}_behind"]].max(axis=1)).to_numpy()
         for name in ("cycles_a", "cycles_b")
     ]
+    moved = np.log(longer[1] / longer[0])
+    off = np.abs(moved - np.median(moved))
+    error = _MEDIANS_ERROR * float(np.median(off)) / np.sqrt(len(moved)) if len(moved) >= _PROCESSES else np.inf
     a, b = mean_cycles(table)
-    return a * longer[0], b * longer[1]
+    return (a * float(np.median(longer[0])), b * float(np.median(longer[1]))), _SURE * error
 
 
 def by_process(
@@ -504,13 +536,14 @@ def _measure(argument: str) -> None:
     numbers: dict[str, list[NDArray[np.int64]]] = {name: [] for name in of}
     timer.perfkit_step.restype = ctypes.c_double
     fenced = fenced_calls(timer)
-    spec["calls"] = None
+    spec["calls"], changed = None, np.zeros((2, 2), dtype=np.int64)
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
         found = in_own_place(
             timer, number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy"
         )
         spec["calls"] = found[0, :, 0].tolist()
         alone, first, side, spec["start"] = found[0, 0, 1:5].tolist()
+        changed |= found[0, :, 5:7]
         ends = [1, 1 + alone, 1 + 2 * alone, 1 + 2 * alone + first, len(found)]
         for name, begin, end in zip(("alone", "in_row", f"first_{side}", "ticks"), ends, ends[1:], strict=False):
             parts[name].append(found[begin:end])
@@ -520,7 +553,7 @@ def _measure(argument: str) -> None:
     arrays |= {f"{name}_process".removeprefix("ticks_"): np.concatenate([no_number, *numbers[name]]) for name in of}
     np.savez(
         spec["output"], pairs=pairs, calls=spec["calls"] or [1, 1], start=spec.get("start", 0),
-        step=timer.perfkit_step(), **arrays,
+        step=timer.perfkit_step(), control=changed, **arrays,
     )  # fmt: skip
 
 
@@ -530,17 +563,18 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     The numbers: how many calls of a and of b are timed as one; how many rounds are of calls alone and, behind them, in
     a row again (none where all are alone, or where a sample is one call anyway); how many are of the kernel that was
     loaded first, before the other was there (none in the first process, which finds how many calls make a sample);
-    which kernel that is (0: a); and how many calls of each the processes make at most before those that count: how
-    many, each draws.
+    which kernel that is (0: a); how many calls of each the processes make at most before those that count: how
+    many, each draws; and of each kernel which bits it changed of the control words of SSE and x87.
     """
     import time
 
     random = np.random.default_rng([spec["seed"], number])
     # Half of the processes swap the kernels in everything: order of loading, of setting up, addresses.
     swap = -1 if random.random() < 0.5 else 1
-    plain = timer.perfkit_control()
     sides: list[Callee] = []
-    control = np.full(2, plain, dtype=np.uint32)
+    plain, control = np.zeros(2, dtype=np.uint32), np.zeros((2, 2), dtype=np.uint32)
+    timer.perfkit_control(pointer(plain))
+    places = np.array([one.ctypes.data for one in control])  # each kernel's own, wherever it is called
     labels = np.array([1, 2][::swap], dtype=np.uint8)
     turn = np.memmap(spec["turn"], dtype=np.uint8, mode="r+", shape=(1,))
     first = np.zeros((0, 2, _ROW), dtype=np.int64)
@@ -549,16 +583,16 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
         library = shutil.copyfile(side["library"], f"{side['library']}.{number}.so")
         sides.append(loaded(library, side["function"], side["setup"], spec["arguments"], [spec["seed"], number, 1]))
         Path(library).unlink()
-        control[k] = timer.perfkit_control()
-        timer.perfkit_set_control(plain)
+        timer.perfkit_control(pointer(control[k]))
+        timer.perfkit_set_control(pointer(plain))
         if not k and spec["calls"] is not None:  # before the other one is there
-            alike = (np.repeat(labels[:1], 2), turn, np.repeat(control[:1], 2))
+            alike = (np.repeat(labels[:1], 2), turn, np.repeat(places[:1], 2))
             calls = [spec["calls"][::swap][0]] * 2
             first = _rounds(timer, sides * 2, random, calls, _FIRST, spec["apart"], alike)
     start = 0
 
     def sampler(calls: list[int], rounds: int, apart: bool = spec["apart"]) -> NDArray[np.int64]:
-        return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn, control), start)[:, ::swap]
+        return _rounds(timer, sides, random, calls[::swap], rounds, apart, (labels, turn, places), start)[:, ::swap]
 
     if spec["calls"] is None:
         calls = _enough(lambda calls: rough_cycles(_samples(sampler(calls, _TRIAL)), link))
@@ -582,6 +616,7 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     numbers = np.zeros((1, 2, _ROW), dtype=np.int64)
     numbers[0, :, 0] = spec["calls"]
     numbers[0, 0, 1:5] = len(alone), len(first), int(swap < 0), spec["start"]
+    numbers[0, :, 5:7] = (control ^ plain)[::swap]
     return np.concatenate([numbers, alone, in_row, first, found])
 
 
@@ -592,7 +627,7 @@ def _rounds(
     calls: list[int],
     rounds: int,
     apart: bool,
-    beside: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint32]],
+    beside: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]],
     start: int = 0,
 ) -> NDArray[np.int64]:
     order = random.integers(0, 4, rounds).astype(np.uint8)

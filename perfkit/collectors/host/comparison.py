@@ -31,6 +31,7 @@ _SURE_OF = 14  # rare calls to be expected, of which there are so many that they
 _RESAMPLED = 10_000
 _WAITS = 0.02  # of its rounds in which a kernel gave the processor up, from which it is told to wait
 _STATES = 1.25  # how many times as long some processes take as others, from which a kernel has several states
+_HALVES = 5  # halves of its interval by which an effect on calls alone is another, from which that is told
 _SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
 
 
@@ -66,6 +67,8 @@ class KernelComparison(Tabled):
     alone
         Cycles of a call of a and of b that so began, where those that were compared may overlap; None if they are
         apart, or one call is longer than a sample has to be.
+    alone_off
+        By how much the logarithm of the ratio of the two in `alone` may be off, as far as processes differ.
     called
         What a call of a and of b is, such as ``sum(f8[1000], 1000)``; empty in results of before it was kept.
     date
@@ -102,6 +105,7 @@ class KernelComparison(Tabled):
     host: str
     apart: bool = False
     alone: tuple[float, float] | None = None
+    alone_off: float = 0.0
     called: tuple[str, str] = ("", "")
     date: str = ""
     grain: float = 0.0
@@ -546,10 +550,27 @@ class KernelComparison(Tabled):
     @property
     def _overlaps(self) -> bool:
         """Whether a call alone takes so much longer that the effect on it may be another: by more than calls differ."""
-        return self.alone is not None and any(
-            one - cycles > max(FENCE, self._overlap_told * cycles, (range_ - 1) * cycles if range_ > _DIFFER else 0.0)
+        if self.alone is None:
+            return False
+        least = 0.0 if self._effect_alone_differs else self._overlap_told
+        return any(
+            one - cycles > max(FENCE, least * cycles, (range_ - 1) * cycles if range_ > _DIFFER else 0.0)
             for one, cycles, range_ in zip(self.alone, self.cycles, self._ranges, strict=True)
         )
+
+    @property
+    def _effect_alone_differs(self) -> bool:
+        """Whether the effect on a call alone surely is another than on calls in a row, by as much as matters.
+
+        By a third of it, or, of a large one, by far more than its interval; and by more than `FENCE` leaves open.
+        """
+        if self.alone is None:
+            return False
+        a, b = self.alone
+        effect = float(np.log1p(self.effect))
+        low, high = np.log1p(self.interval)
+        matters = max(min(abs(effect) / 3, _HALVES * (high - low) / 2), self.least / 2)
+        return abs(np.log(b / a) - effect) > max(matters, self.alone_off, FENCE * abs(1 / a - 1 / b))
 
     @property
     def _overlap_told(self) -> float:

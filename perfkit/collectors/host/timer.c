@@ -161,10 +161,18 @@ void perfkit_look(function f, const long *i, const double *d, long calls, long a
     room[0] = b, room[1] = w;
 }
 
-/* The control word of SSE. A library that is linked with -ffast-math sets flush-to-zero when it is loaded, for all that
-   runs in the process: so each kernel is called with its own. */
-uint32_t perfkit_control(void) { return __builtin_ia32_stmxcsr(); }
-void perfkit_set_control(uint32_t word) { __builtin_ia32_ldmxcsr(word); }
+/* The control words of SSE and of x87. What a kernel sets, when it is loaded (linked with -ffast-math: flush-to-zero) or in
+   a call, holds for all that this thread runs: so each kernel is called with its own, as its last call left them. */
+void perfkit_control(uint32_t words[2]) {
+    uint16_t x87;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    words[0] = __builtin_ia32_stmxcsr(), words[1] = x87;
+}
+void perfkit_set_control(const uint32_t words[2]) {
+    uint16_t x87 = (uint16_t)words[1];
+    __asm__ volatile("fldcw %0" : : "m"(x87));
+    __builtin_ia32_ldmxcsr(words[0]);
+}
 
 #define WARM 5             /* samples of a variant before it is timed: with one, the first ran 4 to 8 % slower on Zen 4 */
 #define LONG_WARM 1000000 /* or ticks */
@@ -178,19 +186,21 @@ void perfkit_set_control(uint32_t word) { __builtin_ia32_ldmxcsr(word); }
 /* Two kernels in turns, each with its own number of calls: in each round both are sampled, in the order that the round's number says (even: the first
    one first). Behind its set-up each is called `start` times, so that not all processes time the same calls of a kernel that counts them. Calls before each sample, up to as many as `TRAINED` samples have or as fill `LONG_WARM`, bring back what the other kernel evicted from
    caches and branch predictors; where the number has a 2 there is one more, so that calls that take turns are not in step with the samples. `turn_of` says for others to read whose
-   turn it is, by the kernel's label; 0: nobody's. */
+   turn it is, by the kernel's label; 0: nobody's. `control`: of each where its control words are, which are left there. */
 void perfkit_pairs(const function *f, const long *const *i, const double *const *d, const long *calls, long rounds,
                    const uint8_t *order, uint64_t (*out)[2][PAIR], void (*const *setup)(void), long apart, long start,
-                   const unsigned char *labels, volatile unsigned char *turn_of, const uint32_t *control) {
+                   const unsigned char *labels, volatile unsigned char *turn_of, uint32_t *const *control) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
     STACK_OF_ITS_OWN;
     uint64_t warm[PAIR], taken[2] = {0, 0}, least[2] = {LONG_WARM, LONG_WARM};
-    uint32_t before = perfkit_control();
+    uint32_t before[2];
+    perfkit_control(before);
     for (int k = 0; k < 2; k++) {
         *turn_of = labels[k];
         perfkit_set_control(control[k]);
         if (setup[k]) setup[k]();
         ticks_of(&clock, f[k], i[k], d[k], start, 0);
+        perfkit_control(control[k]);
     }
     for (long r = -3; r < rounds; r++)
         for (int turn = 0; turn < 2; turn++) {
@@ -219,6 +229,7 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
             row[7] = waited | (before_it & 1) << 1 | (before_it & 4);
             taken[k] = row[3];
             if (r < 0 && taken[k] < least[k]) least[k] = taken[k];
+            perfkit_control(control[k]);
         }
     *turn_of = 0;
     perfkit_set_control(before);

@@ -565,16 +565,17 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
 }
 
 /* The control word of SSE that loading a library leaves: linked with -ffast-math it sets flush-to-zero, for all that runs in
-   the process from then on. Its constructors run once, so what they left is kept, and holds for its own code alone. */
-static uint32_t control_of(void *library, uint32_t after) {
+   the process from then on. Its constructors run once, as may what a region does in its first execution alone, so what they
+   and the last request left is kept, and holds for its own code alone. Where it is; null: no memory. */
+static uint32_t *control_of(void *library, uint32_t after) {
     static struct { void *library; uint32_t word; } *known;
     static size_t n;
     for (size_t k = 0; k < n; k++)
-        if (known[k].library == library) return known[k].word;
+        if (known[k].library == library) return &known[k].word;
     void *more = realloc(known, (n + 1) * sizeof *known);
-    if (!more) return after;
-    known = more, known[n].library = library, known[n++].word = after;
-    return after;
+    if (!more) return NULL;
+    known = more, known[n].library = library, known[n].word = after;
+    return &known[n++].word;
 }
 
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
@@ -582,7 +583,8 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     uint32_t plain = __builtin_ia32_stmxcsr();
     void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
-    __builtin_ia32_ldmxcsr(control_of(library, __builtin_ia32_stmxcsr()));
+    uint32_t *control = control_of(library, __builtin_ia32_stmxcsr());
+    if (control) __builtin_ia32_ldmxcsr(*control);
     variant_function run, setup, teardown, own_flush;
     int (*program)(char **);
     *(void **)&run = dlsym(library, "pk_run");
@@ -687,6 +689,7 @@ close:
     fenced = 0;
     if (counter >= 0) close(counter);
 done:
+    if (control) *control = __builtin_ia32_stmxcsr();
     __builtin_ia32_ldmxcsr(plain);
     return; /* the object stays loaded: threads and destructors of its may outlive the request */
 }
