@@ -56,8 +56,8 @@ def loop_source(assembly: Assembly, configuration: Configuration, symbol: str) -
     # of it then takes no time, however long it is (0.33 cycles per load, instead of 5).
     lines += ["movq %rdi, %xmm0", "movq %xmm0, (%rdi)"]
     lines += [f"mov %rdi, %{name}" for name in _POINTERS if name != "rdi"]
-    lines += [f"pop %{counter}", "mov $1, %eax", "mov $1, %ecx", "xor %edx, %edx"]
-    lines += _filled_vectors(text, vectors)
+    lines += [f"pop %{counter}", *_filled_vectors(text, vectors)]
+    lines += ["mov $1, %eax", "mov $1, %ecx", "xor %edx, %edx"]  # last: what fills the vector registers uses rax
     lines += _in_syntax(init, assembly.syntax)
     lines += [".p2align 6", f".Lloop_{symbol}:"]  # no number: a list may have labels of its own
     lines += _in_syntax(body * assembly.unroll, assembly.syntax)

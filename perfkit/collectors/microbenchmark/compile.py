@@ -19,6 +19,7 @@ from pathlib import Path
 from perfkit.base.files import replaced
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.osaca import osaca
+from perfkit.collectors.microbenchmark import redefined
 from perfkit.collectors.microbenchmark.code_kind import Code, kind_of_code
 from perfkit.collectors.microbenchmark.files_read import (
     FOLDER_FLAGS,
@@ -57,6 +58,10 @@ _RUST = (
     "{}: `compilers` are those that take gcc's options (gcc, g++, clang, gfortran), and rustc takes others. Have it "
     'make a static library (rustc --crate-type staticlib -O; its functions are `#[no_mangle] pub extern "C"`), name '
     "that in `libraries`, and call its functions in a kernel in C"
+)
+_NO_OBJECT = (
+    "with the flags {!r} no shared object is made, of which a study needs one for each row: leave out what has the "
+    "compiler stop before it (-E, -S, -c, -fsyntax-only, --version and the like)"
 )
 _PK_BEGIN = re.compile(r"\bPK_BEGIN\b")
 _NO_SINKING = ["-mllvm", "-instcombine-code-sinking=0"]  # clang's
@@ -207,9 +212,32 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
         message = message or _run([*words, "-shared", "-o", partial, *objects, *last], place)
     if message:
         return message + _asked_wrongly(message, study)
-    if taken := _note_files(batch, one, place, libraries(words, last)):
+    if not _is_object(place / partial):
+        return _NO_OBJECT.format(batch.flags)
+    if taken := _note_files(batch, one, place, libraries(words, last)) or _redefined(batch, one, place, words):
         return taken
     (place / partial).rename(done)
+    return ""
+
+
+def _is_object(path: Path) -> bool:
+    """Whether a compiler made a shared object: some flags have it stop before, or write something else."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        start = file.read(18)
+    return start[:4] == b"\x7fELF" and start[16:] == b"\3\0"
+
+
+def _redefined(batch: Batch, one: Variant, place: Path, words: Sequence[str]) -> str:
+    """Return a complaint where a kernel or header defines or undefines a dimension's macro itself, or ""."""
+    users, own = _files_noted(one.key, place)
+    kernel = () if batch.study.assembly is not None else (place / "kernel").glob("*")
+    names = redefined.changed_in(re.findall(r"^#define (\w+)", one.macros, re.MULTILINE), users | own, kernel)
+    main = _main_file(batch, one)
+    for unit in (main, *one.sources) if names else ():
+        if unit and (told := redefined.complaint(words, unit, main if unit == main else f"{one.key}.h", names, place)):
+            return told
     return ""
 
 

@@ -1,0 +1,115 @@
+"""Dimensions whose macros a kernel, or a header, defines or undefines itself: what is measured is not the row's value.
+
+A preprocessor is asked only about a unit of which a text defines or undefines a dimension's name, for `#ifndef N` may
+stand around it.
+"""
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from perfkit.collectors.host import toolchain
+from perfkit.study.study import text_without_comments
+
+_SPACE = r"(?:[ \t]|\\\n|/\*.*?\*/)"
+_CHANGES = re.compile(rf"^[ \t]*#{_SPACE}*(?:define|undef){_SPACE}+([A-Za-z_]\w*)", re.MULTILINE)
+_RESTORED = re.compile(r'\bpop_macro\s*\(\s*\\?"(\w+)\\?"')
+_MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)')
+_CHANGE = re.compile(r"#(define|undef) ([A-Za-z_]\w*)(.*)")
+
+
+def changed_in(names: Iterable[str], files: Mapping[str, str], kernel: Iterable[Path]) -> set[str]:
+    """Return which of some names any of the files that were read defines or undefines, in any of its branches.
+
+    Those that are restored are left out: preprocessors do not show what `pop_macro` brings back.
+    """
+    read = [_changes(path, state) for path, state in files.items() if state]
+    read += [_changes_of(path.read_text(encoding="utf-8", errors="replace")) for path in kernel]
+    changed = {name for one, _ in read for name in one}
+    return changed.intersection(names) - {name for _, one in read for name in one}
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _changes(path: str, _state: str) -> tuple[frozenset[str], frozenset[str]]:
+    return _changes_of(Path(path).read_text(encoding="utf-8", errors="replace"))
+
+
+def _changes_of(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    return frozenset(_CHANGES.findall(text)), frozenset(_RESTORED.findall(text))
+
+
+def complaint(words: Sequence[str], unit: str, given: str, names: Iterable[str], place: Path) -> str:
+    """Return which dimension's macro a unit does not find as it was given, and where it was changed; "" if none.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The compiler and its flags.
+    unit, given : str
+        The file that is compiled, and the one whose lines give the dimensions their values.
+    names : iterable of str
+        The dimensions to ask about.
+    place : Path
+        Where the compiler runs.
+    """
+    extra = [] if unit == given else ["-include", given]
+    said = toolchain.run_tool([*words, *extra, "-E", "-dD", "-o", "-", unit], timeout=60, cwd=place)
+    if said.returncode:
+        return f"{unit} cannot be preprocessed alone (-E): {said.stderr[:300]}"
+    lines = list(_placed(said.stdout.splitlines()))
+    return next((fault for name in sorted(names) if (fault := _fault(lines, name, given, place))), "")
+
+
+_Line = tuple[str, int, bool, str]
+"""A file, a line of it, whether it is the user's, and what the preprocessor left of it."""
+
+
+def _placed(lines: Iterable[str]) -> Iterator[_Line]:
+    """Yield the lines of a preprocessed unit, in which directives stand, with the place of each."""
+    file, line, users = "", 0, True
+    for text in lines:
+        if marker := _MARKER.match(text):
+            file, line, users = marker[2], int(marker[1]), "3" not in marker[3]
+        else:
+            yield file, line, users, text
+            line += 1
+
+
+def _fault(lines: Sequence[_Line], name: str, given: str, place: Path) -> str:
+    """Follow one macro through a preprocessed unit."""
+    value: str | None = None  # as it was given
+    changes = [(at, found) for at, line in enumerate(lines) if (found := _CHANGE.match(line[3])) and found[2] == name]
+    ends = [at for at, _ in changes[1:]] + [len(lines)]
+    for (at, change), end in zip(changes, ends, strict=True):
+        file, line, _, _ = lines[at]
+        now = " ".join(change[3].split())
+        if value is None:
+            value = now if Path(file).name == given and change[1] == "define" else None
+            continue
+        if change[1] == "define" and now == value:
+            continue
+        if change[1] == "undef" and not _is_named(lines[at + 1 : end + 1], name, place):
+            continue
+        done = f"defined as {now or 'nothing'}" if change[1] == "define" else "undefined before it is used"
+        return (
+            f"the dimension {name} is {value} in this row, and is {done} in {Path(file).name}, line {line}: take that "
+            f"out, or put it between #ifndef {name} and #endif"
+        )
+    return ""
+
+
+def _is_named(lines: Iterable[_Line], name: str, place: Path) -> bool:
+    """Whether the user's text between the first and the last of some lines names something, in code or conditions."""
+    spans: dict[str, tuple[int, int]] = {}
+    for file, line, users, _ in lines:
+        if users:
+            first, last = spans.get(file, (line, line))
+            spans[file] = min(first, line), max(last, line)
+    for file, (first, last) in spans.items():
+        if (place / file).is_file():
+            text = (place / file).read_text(encoding="utf-8", errors="replace")
+            code = text_without_comments("\n".join(text.splitlines()[first - 1 : last]))
+            if re.search(rf"^(?![ \t]*#[ \t]*(?:undef|define)[ \t]+{name}\b).*\b{name}\b", code, re.MULTILINE):
+                return True
+    return False
