@@ -62,7 +62,9 @@ def test_what_leaves_it_as_it_was_where_it_is_used_does_not(tmp_path, compiler, 
 
 def test_a_source_beside_the_kernel_is_asked_too(tmp_path):
     (tmp_path / "more.c").write_text("#define N 500\nlong more(void) { return N; }\n")
-    told = message(tmp_path, "long more(void);\nPK_REGION { long n = more(); PK_KEEP(n); }\n", sources=[str(tmp_path / "more.c")])
+    told = message(
+        tmp_path, "long more(void);\nPK_REGION { long n = more(); PK_KEEP(n); }\n", sources=[str(tmp_path / "more.c")]
+    )
     assert DEFINED.format("more.c", 1) in told
 
 
