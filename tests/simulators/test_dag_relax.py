@@ -71,7 +71,8 @@ def test_no_latency_gains_more_than_twice(penalty):
     for source in pk.open_dags("pointer-chase,store-bound", core=pk.Microarchitecture.load("zen4")).values():
         table = pk.relax(source.in_memory(), pk.DagScheduler(core, record=False)).to_frame()
         latencies = table[table["change"].str.contains("latency")]
-        assert len(latencies) and latencies["gain"].max() <= 1
+        assert len(latencies)
+        assert latencies["gain"].max() <= 1
 
 
 def test_the_change_of_a_square_root_says_that_it_is_more_than_a_parameter():
@@ -151,6 +152,47 @@ def test_models_of_other_cycles_do_not_just_agree(times, near):
     assert (found["agree"], found["near"]) == (True, near)
     assert ("do not rely on the cycles" in found["sentence"]) == (not near)
     assert ("not on how long it takes" in found["sentence"]) == (not near)
+
+
+@pytest.fixture(scope="module")
+def chased():
+    """Return a trace, its relaxation and Gus's cycles."""
+    machine = pk.Microarchitecture.load("zen4")
+    source = pk.open_dags("pointer-chase", core=machine)["pointer-chase"]
+    relaxed = pk.relax(source.in_memory(), pk.DagScheduler(machine, record=False))
+    return machine, source.trace, relaxed, pk.Gus(machine, warm=True).run(source.trace).cycles
+
+
+@pytest.mark.parametrize(
+    ("times", "measured", "told"),
+    [
+        (2.0, 2.0, "16,007 measured: believe what stands here, which is nearer to what was measured."),
+        (2.0, 1.0, "do not rely on the cycles, the roofs and the gains here; believe Gus, which is nearer"),
+        (2.0, 10.0, "neither is near what was measured; do not rely on the cycles, the roofs and the gains here, nor"),
+        (1.0, 1.0, "8,003 here, 8,003 in Gus (-0%), 8,003 measured."),
+        (1.2, 1.0952, "what was measured does not tell whom to believe."),
+    ],
+)
+def test_who_is_nearer_to_what_was_measured_is_believed(chased, times, measured, told):
+    """Gus, 515 cycles, was to be believed where this model's 1,013 had been measured as 1,015."""
+    machine, trace, relaxed, cycles = chased
+    relaxed = replace(relaxed, cycles=round(times * cycles))
+    if times == 1.2:  # as near as each other, of two answers
+        relaxed = replace(relaxed, relaxed=(relaxed.cycles,) * len(relaxed.relaxed))
+    sentence = second_opinion(trace, machine, relaxed, measured=measured * cycles)["sentence"]
+    assert told in sentence, sentence
+    assert "believe Gus" not in sentence or measured < times
+
+
+def test_gains_below_a_percent_on_both_sides_are_one_answer(chased, monkeypatch):
+    """Gus "disagreed" with load and store units at 0 %, and was to be believed."""
+    machine, trace, relaxed, _ = chased
+    nothing = replace(relaxed, relaxed=(relaxed.cycles - relaxed.cycles // 330,) * len(relaxed.relaxed))  # 0.3 %
+    assert not second_opinion(trace, machine, nothing)["agree"]  # Gus: 99 %
+    monkeypatch.setattr("perfkit.scoring.dag_gus._NOTHING", 1.1)
+    found = second_opinion(trace, machine, nothing)
+    assert (found["agree"], found["gus"], found["roofline"]) == (True, "", "no single resource")
+    assert found["sentence"].startswith("Gus agrees: no single resource (99% at twice the capacity)")
 
 
 def test_a_better_resource_is_twice_as_good_for_integers_too():
