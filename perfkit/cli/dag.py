@@ -130,9 +130,12 @@ def run_command(
         whole=not paper_nodes,
         core=machine,
     ).items():
-        row = _analysed(name, dag, scheduler, machine, ranked, gus, top)
-        if measured:
-            row |= _measured(dag, row, scheduler.warm, machine.name == Microarchitecture.load("host").name)
+        timed = _timed(name, dag, scheduler.warm) if measured else None
+        own = machine.name == Microarchitecture.load("host").name
+        cycles = timed.cycles if timed is not None and own else math.nan
+        row = _analysed(name, dag, scheduler, machine, ranked, gus, top, cycles)
+        if timed is not None:
+            row |= _measured(timed, row, own)
         found.append(row)
         if not as_json:
             typer.echo(row["text"] + "\n")
@@ -146,21 +149,25 @@ _OBJECTS = ("roofline", "relaxation", "text")  # of a row, not for JSON
 _FAR = 1.3  # times: a simulation further from what was measured is not to be relied on
 
 
-def _measured(dag: Any, row: dict[str, Any], warm: bool, own: bool) -> dict[str, Any]:
-    """Return what a function takes on this machine, in the row's unit: the value and the ends of its error bar.
-
-    Where the core is this machine's `own`, a simulation that is far from it is doubted, as in the verdict.
-    """
+def _timed(name: str, dag: Any, warm: bool) -> Any:
+    """Return what a function takes on this machine."""
     from perfkit.collectors.dag.kernel_timing import measure_kernel
     from perfkit.errors import SettingError
 
     if not hasattr(dag, "seconds"):
         raise SettingError(
-            f"{row['name']}: only C, C++ and Python functions are timed here; use perfkit why or compare for programs"
+            f"{name}: only C, C++ and Python functions are timed here; use perfkit why or compare for programs"
         )
+    return measure_kernel(dag, warm=warm)
+
+
+def _measured(timed: Any, row: dict[str, Any], own: bool) -> dict[str, Any]:
+    """Return what a function takes on this machine, in the row's unit: the value and the ends of its error bar.
+
+    Where the core is this machine's `own`, a simulation that is far from it is doubted, as in the verdict.
+    """
     import numpy as np
 
-    timed = measure_kernel(dag, warm=warm)
     work = row["roofline"].schedule.work
     least, most = (float(v) for v in work / np.quantile(timed.samples, (0.9, 0.1)))
     value = work / timed.cycles
@@ -203,8 +210,10 @@ def _draw_levels(found: list[dict[str, Any]], paths: list[Path], host: dict[str,
         wrote(path)
 
 
-def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, gus: bool, top: int) -> dict[str, Any]:
-    """Return everything that is said of one DAG."""
+def _analysed(
+    name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, gus: bool, top: int, measured: float
+) -> dict[str, Any]:
+    """Return everything that is said of one DAG, beside what it took on such a core where that was `measured`."""
     from perfkit.simulators.dag.branches import predict_branches
     from perfkit.simulators.dag.relax import relax
 
@@ -228,7 +237,7 @@ def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, g
         if gus and trace is not None:
             from perfkit.scoring.dag_gus import second_opinion
 
-            opinion = second_opinion(trace, machine, relaxation, scheduler.warm)
+            opinion = second_opinion(trace, machine, relaxation, scheduler.warm, measured)
             lines += ["", opinion["sentence"]]
             row["gus"] = opinion
     return row | {"text": "\n".join(lines)}

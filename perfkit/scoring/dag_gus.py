@@ -2,7 +2,8 @@
 
 The two models differ in what they see. The extended roofline schedules a DAG with one latency per type of node. Gus
 simulates each instruction with its own ports and latencies, caches with sets and mispredicted branches, and its cycles
-are nearer to measured ones (docs/gus.md): where the two disagree, Gus is to be believed.
+are nearer to measured ones (docs/gus.md): where the two disagree, Gus is to be believed, unless what was measured is
+nearer to this model.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _TIED = 0.02  # gains that differ by less are one
 _FAR = 0.25  # cycles further apart are not of one thing
+_NOTHING = 0.01  # gains below it, of both models, say that no single resource helps
 
 
 def _together(gus: Gus, trace: Trace) -> list[tuple[str, float]]:
@@ -43,12 +45,14 @@ def _doubled(core: Microarchitecture, resources: list[str]) -> Microarchitecture
     return core
 
 
-def second_opinion(trace: Trace, core: Microarchitecture, relaxation: Relaxation, warm: bool = True) -> dict[str, Any]:
+def second_opinion(
+    trace: Trace, core: Microarchitecture, relaxation: Relaxation, warm: bool = True, measured: float = math.nan
+) -> dict[str, Any]:
     """Return Gus's bottleneck of a trace beside the extended roofline's.
 
     Two names are one where both are of the same part of the core (`group`), or within two percent of the first. Where
     no resource gains Gus two percent, all of a part are doubled together: ports of nested groups that are full at the
-    same time gain nothing one by one.
+    same time gain nothing one by one. Where none gains a per cent in either model, they agree on that.
 
     Parameters
     ----------
@@ -58,6 +62,8 @@ def second_opinion(trace: Trace, core: Microarchitecture, relaxation: Relaxation
         The extended roofline's answer.
     warm
         Caches and branch predictor have seen the trace before, as in the schedule that was relaxed.
+    measured
+        The cycles that it took on such a core, where they are known: who is nearer to them is believed.
 
     Returns
     -------
@@ -73,23 +79,22 @@ def second_opinion(trace: Trace, core: Microarchitecture, relaxation: Relaxation
         # Ports of nested groups that are full together gain nothing one by one.
         name, gain = max([(name, gain), *_together(gus, trace)], key=lambda found: found[1])
     own = relaxation.to_frame()
-    tied = own[(own["gain"] >= own["gain"].max() - _TIED) & (own["gain"] > 0.005)]["resource"].tolist()
+    if max(gain, own["gain"].max() if len(own) else 0.0) < _NOTHING:
+        name, tied, shown = "", [], "no single resource"
+    else:
+        tied = own[(own["gain"] >= own["gain"].max() - _TIED) & (own["gain"] > 0.005)]["resource"].tolist()
+        shown = relaxation.bottleneck or "no single resource"
     agree = (bool(name) and any(group(resource) == group(name) for resource in tied)) or (not name and not tied)
-    shown = relaxation.bottleneck or "no single resource"
-    apart = relaxation.cycles / result.cycles - 1
-    near = abs(math.log(max(relaxation.cycles, 1) / max(result.cycles, 1.0))) <= math.log(1 + _FAR)
-    knows = "Gus, which knows each instruction's ports and latencies, caches with sets and mispredicted branches"
+    near = _near(relaxation.cycles, result.cycles)
     if agree:
         words = f"Gus agrees: {name or 'no single resource'} ({gain:.0%} at twice the capacity)"
         words += "" if near else ", but not on how long it takes"
     else:
-        words = f"Gus disagrees: {name or 'no single resource'} ({gain:.0%}), not {shown}. Believe {knows}"
-    sentence = f"{words}; cycles: {relaxation.cycles:,} here, {result.cycles:,.0f} in Gus ({apart:+.0%})"
-    sentence += (
-        "."
-        if near
-        else f": do not rely on the cycles, the roofs and the gains here{f'; believe {knows}' if agree else ''}."
-    )
+        words = f"Gus disagrees: {name or 'no single resource'} ({gain:.0%}), "
+        words += f"not {shown}" if relaxation.bottleneck else "where no single resource gains here"
+    apart = relaxation.cycles / result.cycles - 1
+    words += f"; cycles: {relaxation.cycles:,} here, {result.cycles:,.0f} in Gus ({apart:+.0%})"
+    sentence = words + _whom(relaxation.cycles, float(result.cycles), agree, near, measured)
     return {
         "gus": name,
         "roofline": shown,
@@ -99,3 +104,28 @@ def second_opinion(trace: Trace, core: Microarchitecture, relaxation: Relaxation
         "cycles": float(result.cycles),
         "sentence": sentence,
     }
+
+
+def _near(cycles: float, others: float) -> bool:
+    return abs(math.log(max(cycles, 1) / max(others, 1.0))) <= math.log(1 + _FAR)
+
+
+def _whom(here: float, gus: float, agree: bool, near: bool, measured: float) -> str:
+    """Return the end of the sentence: whom to believe, by what was measured where that is known."""
+    knows = "Gus, which knows each instruction's ports and latencies, caches with sets and mispredicted branches"
+    warning = "do not rely on the cycles, the roofs and the gains here"
+    if math.isnan(measured):
+        if agree and near:
+            return "."
+        return f": {'' if near else f'{warning}; '}believe {knows}."
+    told = f", {measured:,.0f} measured"
+    if agree and near:
+        return f"{told}."
+    if not _near(here, measured) and not _near(gus, measured):
+        return f"{told}: neither is near what was measured; {warning}, nor on Gus."
+    own, others = (abs(math.log(max(cycles, 1) / measured)) for cycles in (here, gus))
+    if abs(own - others) <= math.log(1 + _TIED):
+        return f"{told}: what was measured does not tell whom to believe."
+    if own < others:
+        return f"{told}: believe what stands here, which is nearer to what was measured."
+    return f"{told}: {'' if near else f'{warning}; '}believe Gus, which is nearer to what was measured."

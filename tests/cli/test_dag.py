@@ -132,6 +132,24 @@ def test_a_measured_time_far_from_the_simulated_one_is_in_the_verdict(tmp_path, 
     assert json.loads(CliRunner().invoke(app, [*call[:3], "--core", other, *call[3:]]).stdout)[0]["doubts"] == []
 
 
+def test_whom_to_believe_follows_from_what_was_measured_on_the_cores_own_machine(tmp_path, monkeypatch):
+    from perfkit.collectors.dag import kernel_timing
+
+    source = tmp_path / "k.c"
+    source.write_text("void f(double *a, long n) { for (long i = 0; i < n; i++) a[i] = a[i] / 3; }\n")
+    call = ["dag", "run", str(source), "-f", "f", "--json", "--measure", "--", "f8[100]", "100"]
+
+    def measured(dag, warm):
+        return kernel_timing.KernelCycles(dag.name, np.full(5, 123_456.0), 0)
+
+    monkeypatch.setattr(kernel_timing, "measure_kernel", measured)
+    (row,) = json.loads(CliRunner().invoke(app, call).stdout)
+    assert "123,456 measured" in row["gus"]["sentence"]
+    other = "zen4" if row["core"] != "zen4" else "zen5"
+    (row,) = json.loads(CliRunner().invoke(app, [*call[:3], "--core", other, *call[3:]]).stdout)
+    assert "measured" not in row["gus"]["sentence"]
+
+
 @pytest.mark.parametrize("relax", ["--relax", "--no-relax"])
 def test_the_page_of_one_kernel_says_what_the_command_says(tmp_path, relax):
     page = tmp_path / "page.html"

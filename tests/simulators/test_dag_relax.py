@@ -27,6 +27,70 @@ def test_half_of_an_odd_latency_is_told_as_what_it_is():
     assert "latency of additions 50% (in whole cycles: 1.5 times as good)" in found.summary()
 
 
+@pytest.mark.parametrize(
+    ("kind", "length", "cycles"),
+    [("I", 10, 5), ("A", 10, 5), ("I", 11, 6), ("M", 1000, 500)],
+)
+def test_half_of_one_cycle_is_half_and_not_none(kind, length, cycles):
+    """A chain of ten operations of a cycle takes five where they are twice as good; it was said to take one."""
+    dag = pk.Dag.from_nodes(kind * length, [[i - 1] if i else [] for i in range(length)])
+    table = pk.relax(dag, pk.DagScheduler(pk.DagCore(**{f"latency_{kind}": 1}))).to_frame()
+    assert (table["cycles"][0], table["change"][0], table["better"][0]) == (cycles, f"latency_{kind}=0.5", 2.0)
+    assert table["gain"].max() == length / cycles - 1
+
+
+def test_half_a_cycle_of_a_part_of_a_chain():
+    """Five cycles of a load and four of integer work: 9 a link, 7 with either halved (of 5 cycles 3 are left)."""
+    links = 200
+    deps = [[i - 1] if i else [] for i in range(5 * links)]
+    dag = pk.Dag.from_nodes("LIIII" * links, deps, level=["L1", None, None, None, None] * links)
+    table = pk.relax(dag, pk.DagScheduler(pk.DagCore(latency_L1=5, latency_I=1))).to_frame().set_index("resource")
+    assert table.loc["latency of integer work", "cycles"] == 7 * links
+    assert table.loc["latency of L1", "cycles"] == 7 * links
+
+
+@pytest.mark.parametrize(
+    ("core", "others", "cycles"),
+    [
+        ({"fetch": 4}, 1, 50),  # two nodes a turn: half a cycle to fetch, half a cycle of the chain
+        ({"fetch": 4}, 2, 75),  # three nodes: fetch takes three quarters
+        ({"throughput_I": 1}, 0, 100),  # one unit begins one a cycle, however soon it ends
+    ],
+)
+def test_half_a_cycle_beside_other_limits(core, others, cycles):
+    """A chain of 100 operations of a cycle, each beside others that wait for nothing."""
+    step = 1 + others
+    dag = pk.Dag.from_nodes("I" * 100 * step, [[i - step] if i and i % step == 0 else [] for i in range(100 * step)])
+    table = pk.relax(dag, pk.DagScheduler(pk.DagCore(latency_I=1, **core))).to_frame().set_index("resource")
+    assert table.loc["latency of integer work", "cycles"] == cycles
+
+
+@pytest.mark.parametrize("penalty", [1, 14])
+def test_no_latency_gains_more_than_twice(penalty):
+    core = pk.DagCore.load("zen4").replace(misprediction_penalty=penalty, latency_L1=1, integer_loads_earlier=1)
+    for source in pk.open_dags("pointer-chase,store-bound", core=pk.Microarchitecture.load("zen4")).values():
+        table = pk.relax(source.in_memory(), pk.DagScheduler(core, record=False)).to_frame()
+        latencies = table[table["change"].str.contains("latency")]
+        assert len(latencies)
+        assert latencies["gain"].max() <= 1
+
+
+def test_the_change_of_a_square_root_says_that_it_is_more_than_a_parameter():
+    """13 cycles a division, 21 a square root of it: 7 and 11, which ``latency_D=7`` alone does not say."""
+    machine = pk.Microarchitecture.load("zen4")
+    turns = 1000
+    found = {}
+    for name, block in {"root": "sqrtsd xmm0, xmm0", "quotient": "divsd xmm0, xmm1"}.items():
+        (source,) = pk.open_dags(f"block:{block}", core=machine).values()
+        scheduler = pk.DagScheduler(machine, record=False)
+        table = pk.relax(source, scheduler).to_frame().set_index("resource")
+        alone = replace(scheduler, core=scheduler.core.replace(latency_D=7)).run(source).cycles
+        claimed = table.loc["latency of divisions", "cycles"]
+        found[name] = round(claimed / turns), round(alone / turns), table.loc["latency of divisions", "change"]
+    assert found["root"] == (11, 15, "latency_D=7, instructions' own latencies halved")
+    assert found["quotient"] == (7, 7, "latency_D=7")
+
+
 def test_fetch_has_no_roof_and_is_told_so():
     dag = pk.Dag.from_nodes("A" * 100, [[]] * 100)
     found = pk.relax(dag, pk.DagScheduler(pk.DagCore.sandy_bridge_erm().replace(fetch=1, throughput_A=4)))
@@ -88,6 +152,47 @@ def test_models_of_other_cycles_do_not_just_agree(times, near):
     assert (found["agree"], found["near"]) == (True, near)
     assert ("do not rely on the cycles" in found["sentence"]) == (not near)
     assert ("not on how long it takes" in found["sentence"]) == (not near)
+
+
+@pytest.fixture(scope="module")
+def chased():
+    """Return a trace, its relaxation and Gus's cycles."""
+    machine = pk.Microarchitecture.load("zen4")
+    source = pk.open_dags("pointer-chase", core=machine)["pointer-chase"]
+    relaxed = pk.relax(source.in_memory(), pk.DagScheduler(machine, record=False))
+    return machine, source.trace, relaxed, pk.Gus(machine, warm=True).run(source.trace).cycles
+
+
+@pytest.mark.parametrize(
+    ("times", "measured", "told"),
+    [
+        (2.0, 2.0, "16,007 measured: believe what stands here, which is nearer to what was measured."),
+        (2.0, 1.0, "do not rely on the cycles, the roofs and the gains here; believe Gus, which is nearer"),
+        (2.0, 10.0, "neither is near what was measured; do not rely on the cycles, the roofs and the gains here, nor"),
+        (1.0, 1.0, "8,003 here, 8,003 in Gus (-0%), 8,003 measured."),
+        (1.2, 1.0952, "what was measured does not tell whom to believe."),
+    ],
+)
+def test_who_is_nearer_to_what_was_measured_is_believed(chased, times, measured, told):
+    """Gus, 515 cycles, was to be believed where this model's 1,013 had been measured as 1,015."""
+    machine, trace, relaxed, cycles = chased
+    relaxed = replace(relaxed, cycles=round(times * cycles))
+    if times == 1.2:  # as near as each other, of two answers
+        relaxed = replace(relaxed, relaxed=(relaxed.cycles,) * len(relaxed.relaxed))
+    sentence = second_opinion(trace, machine, relaxed, measured=measured * cycles)["sentence"]
+    assert told in sentence, sentence
+    assert "believe Gus" not in sentence or measured < times
+
+
+def test_gains_below_a_percent_on_both_sides_are_one_answer(chased, monkeypatch):
+    """Gus "disagreed" with load and store units at 0 %, and was to be believed."""
+    machine, trace, relaxed, _ = chased
+    nothing = replace(relaxed, relaxed=(relaxed.cycles - relaxed.cycles // 330,) * len(relaxed.relaxed))  # 0.3 %
+    assert not second_opinion(trace, machine, nothing)["agree"]  # Gus: 99 %
+    monkeypatch.setattr("perfkit.scoring.dag_gus._NOTHING", 1.1)
+    found = second_opinion(trace, machine, nothing)
+    assert (found["agree"], found["gus"], found["roofline"]) == (True, "", "no single resource")
+    assert found["sentence"].startswith("Gus agrees: no single resource (99% at twice the capacity)")
 
 
 def test_a_better_resource_is_twice_as_good_for_integers_too():

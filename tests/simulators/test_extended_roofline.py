@@ -160,3 +160,26 @@ def test_pictures(fig5):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["ROB stall"]
     with pytest.raises(SettingError, match="not within"):
         plot_schedule(fig5, 30)
+
+
+def test_waits_that_add_nothing_are_not_said_to_be_the_reason():
+    """Of 1,000 loads, one begun each cycle, the last waits alone: 3 of 1,003 cycles were "not hidden"."""
+    core = DagCore(latency_L1=4, throughput_L1=1, latency_A=4)
+    loads = Dag.from_nodes("L" * 999 + "A", [[]] * 1000, level=["L1"] * 999 + [None])
+    said = DagScheduler(core).run(loads).roofline().verdict
+    assert "L1 executes in 100% of the cycles, and issues in nearly all of these: waiting for its results" in said
+    assert "not hidden" not in said
+    chain = Dag.from_nodes("A" * 100, [[i - 1] if i else [] for i in range(100)])
+    said = DagScheduler(core).run(chain).roofline().verdict
+    assert "in 75% it only waits for results: its latency is not hidden by independent work" in said
+
+
+def test_a_buffer_that_is_hardly_ever_full_is_not_said_to_be_the_reason():
+    """Ten entries, full from cycle 0 until a load of 30 cycles ends: 29 of 1,021 cycles; of 300: 299 of 1,291."""
+    for latency, part in ((30, "adds hardly anything"), (300, "is full in 23% of the cycles; these and")):
+        core = DagCore(latency_L3=latency, latency_A=1, throughput_A=1, rob=10)
+        dag = Dag.from_nodes("L" + "A" * 1000, [[]] * 1001, level=["L3"] + [None] * 1000)
+        schedule = DagScheduler(core).run(dag)
+        lines = schedule.roofline().verdict.splitlines()
+        (line,) = [each for each in lines if "ROB stall with computation" in each]
+        assert part in line, (schedule.cycles, schedule.stalls)

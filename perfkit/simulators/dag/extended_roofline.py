@@ -43,6 +43,7 @@ NAMES = {
 }
 _FLAT = ("comp", "D", "I")  # roofs of these are horizontal
 _FULL_OVERLAP = 0.95
+_HARDLY = 0.05  # of the cycles: waits and stalls that add little to those of issue
 TOLERANCE = "tolerance.json"  # the member of a saved roofline beside those of its schedule
 _BUFFER_NAMES = {
     "RS": "reservation station",
@@ -343,6 +344,11 @@ def _reason(s: Schedule, roof: Roof) -> str:
     if roof.kind == "issue":
         return f"{x} issues in {share['issue']:.0%} of the cycles, at {roof.utilisation:.0%} of its throughput"
     if roof.kind == "latency":
+        if share["latency"] < _HARDLY:
+            return (
+                f"{x} executes in {share['span']:.0%} of the cycles, and issues in nearly all of these: waiting for "
+                "its results adds hardly anything"
+            )
         return (
             f"{x} executes in {share['span']:.0%} of the cycles, and in {share['latency']:.0%} it only waits for "
             "results: its latency is not hidden by independent work"
@@ -350,6 +356,11 @@ def _reason(s: Schedule, roof: Roof) -> str:
     if roof.kind == "stall":
         stalled = s.stalls[roof.buffer] / s.cycles
         verb = "are" if roof.buffer == "LFB" else "is"
+        if stalled < _HARDLY:
+            return (
+                f"{x} issues in {share['issue']:.0%} of the cycles, which are nearly all; that the "
+                f"{_BUFFER_NAMES[roof.buffer]} ({roof.buffer}) {verb} full at times adds hardly anything"
+            )
         return (
             f"the {_BUFFER_NAMES[roof.buffer]} ({roof.buffer}) {verb} full in {stalled:.0%} of the cycles; these and "
             f"the cycles in which {x} issues are nearly all"

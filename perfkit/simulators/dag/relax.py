@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from perfkit.base.results import Kind, Tabled, draw
 from perfkit.dag.graph import expect_dag
 from perfkit.dag.program import ADD, DIVIDE, FORWARD, FUSED, HOLD, INTEGER, MULTIPLY, READ, REDIRECT, STORE
 from perfkit.errors import expect, of_extra
+from perfkit.simulators.dag.core import parameter_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +50,8 @@ _READS = "fetch of groups and lines of code"
 _SETS = "sets of L1"
 # What the extended roofline draws no roof for.
 _ROOFLESS = ("fetch", _TURNS, _READS, _SETS, "store forwarding", "mispredicted branches")
+_WIDTHS = ("fetch", *_L1_PORTS, "fp_ports", "branch_ports", "loop_turns", "code_reads")
+_TIMES = ("integer_loads_earlier", "misprediction_penalty", *_FILLS)
 _LEAST = 0.005  # a smaller gain names no bottleneck
 
 
@@ -70,7 +73,7 @@ class Relaxation(Tabled):
         The cycles then.
     better
         How many times as good each was made: 2, or less where half a latency is no whole number of cycles (of 3
-        cycles 2 are left: 1.5 times).
+        cycles 2 are left: 1.5 times). Of 1 cycle a half is left, whose cycles are estimated (`relax`).
 
     Examples
     --------
@@ -153,8 +156,6 @@ def relax(
     >>> relax(chain, DagScheduler(DagCore.sandy_bridge_erm().replace(latency_A=4))).bottleneck
     'latency of additions'
     """
-    from dataclasses import replace
-
     expect_dag(dag, "relax")
     how = "make one of a core: perfkit.DagScheduler(perfkit.DagCore.load('skylake_x'))"
     expect(hasattr(scheduler, "record"), scheduler, "relax", "a DagScheduler", how)
@@ -162,18 +163,78 @@ def relax(
     before = schedule or base.run(dag)
     wanted = candidates(before, dag.program)
     after: list[int] = []
+    texts: list[str] = []
     for done, (words, changes) in enumerate(wanted.items()):
         if progress is not None:
             progress(done, len(wanted))
-        source = _Delayed(dag, _relaxed_delays(dag.program, before.core, words))
-        after.append(replace(base, core=base.core.replace(**changes)).run(source).cycles)
+        after.append(_cycles(dag, base, before, words, changes))
+        texts.append(_told(changes, _changed(dag.program, before.core, words)))
     # All latencies at once are told where they gain more than the best of them.
     single = min((cycles for words, cycles in zip(wanted, after, strict=True) if words != _ALL), default=0)
     if _ALL in wanted and single <= after[place := list(wanted).index(_ALL)] * (1 + _TOLD):
-        del wanted[_ALL], after[place]
-    texts = tuple(", ".join(f"{name}={v:g}" for name, v in wanted[words].items()) or "halved" for words in wanted)
+        del wanted[_ALL], after[place], texts[place]
     better = tuple(_better(before.core, changes) for changes in wanted.values())
-    return Relaxation(before.name, before.core.name, before.cycles, tuple(wanted), texts, tuple(after), better)
+    return Relaxation(before.name, before.core.name, before.cycles, tuple(wanted), tuple(texts), tuple(after), better)
+
+
+def _cycles(dag: NodeSource, base: DagScheduler, before: Schedule, words: str, changes: Mapping[str, float]) -> int:
+    """Return the cycles with a resource twice as good.
+
+    Cycles are whole in the engine. Where half a cycle is left of a latency, the DAG is scheduled without it, with a
+    whole cycle, and at half the pace, where it is a whole one: all latencies doubled, all widths halved, rounded down.
+    It takes no less than without it, and no less than half of what it takes at half the pace, and saves at least half
+    of what it saves without it, since a latency counts for more the longer it is.
+    """
+
+    def run(core: DagCore, whole: Callable[[float], int], delay: npt.NDArray[np.int64]) -> int:
+        changed = {name: value if name.startswith("throughput") else whole(value) for name, value in changes.items()}
+        if core == base.core.replace(**changed) and (delay == dag.program.delay).all():
+            return before.cycles
+        return replace(base, core=core.replace(**changed)).run(_Delayed(dag, delay)).cycles
+
+    down, up = (_relaxed_delays(dag.program, base.core, words, whole) for whole in (math.floor, math.ceil))
+    least = run(base.core, math.floor, down)
+    halves = any(value % 1 for name, value in changes.items() if not name.startswith("throughput"))
+    if not halves and (down == up).all():
+        return least
+    most = run(base.core, math.ceil, up)
+    if least >= most:
+        return most
+    slow = run(_half_pace(base.core), _doubled, _relaxed_delays(dag.program, base.core, words, _doubled))
+    return max(min((least + most) // 2, max(least, -(-slow // 2))), -(-before.cycles // 2))
+
+
+def _doubled(cycles: float) -> int:
+    return int(2 * cycles)
+
+
+def _half_pace(core: DagCore) -> DagCore:
+    """Return a core in half cycles: its latencies doubled, its widths halved (odd ones rounded down, to 1 at least)."""
+    changed: dict[str, float] = {}
+    for name in parameter_names():
+        value = getattr(core, name)
+        if not value or math.isinf(value):
+            continue
+        if name.startswith("throughput"):
+            changed[name] = value / 2
+        elif name in _WIDTHS:
+            changed[name] = max(1, value // 2)
+        elif name.startswith("latency") or name in _TIMES:
+            changed[name] = value * 2
+    return core.replace(**changed)
+
+
+def _changed(program: BlockProgram, core: DagCore, words: str) -> bool:
+    """Return whether a resource's change is that of single instructions, too, which no parameter tells."""
+    return bool((_relaxed_delays(program, core, words, math.ceil) != program.delay).any())
+
+
+def _told(changes: Mapping[str, float], others: bool) -> str:
+    """Return what is changed as text."""
+    if not changes:
+        return "halved"
+    told = ", ".join(f"{name}={value:g}" for name, value in changes.items())
+    return f"{told}, instructions' own latencies halved" if others else told
 
 
 def _better(core: DagCore, changes: Mapping[str, float]) -> float:
@@ -279,27 +340,31 @@ class _Delayed:
         self.source.replay(consume)
 
 
-def _relaxed_delays(program: BlockProgram, core: DagCore, words: str) -> npt.NDArray[np.int64]:
-    """Return the delays of a program's operations with a resource twice as good.
+def _relaxed_delays(
+    program: BlockProgram, core: DagCore, words: str, whole_of: Callable[[float], int]
+) -> npt.NDArray[np.int64]:
+    """Return the delays of a program's operations with a resource twice as good, in the cycles of `whole_of`.
 
     An instruction that takes longer than its type, or less, has the rest in the FORWARD behind its node: halved is the
     whole of both. An integer division keeps the divider for a HOLD's delay.
     """
     delay = program.delay.copy()
     divided = set(program.into[program.divisions].tolist())
-    if words == _DIVIDER:
-        delay[program.op == HOLD] = np.maximum(1, -(-delay[program.op == HOLD] // 2))
+    for k in np.flatnonzero(program.op == HOLD):
+        delay[k] = whole_of(max(1, -(-int(delay[k]) // 2)) if words == _DIVIDER else int(delay[k]))
     for k in np.flatnonzero((program.op == FORWARD) & (program.delay != 0)):
         kind = _producer(program, int(k))
         if kind not in _KINDS:
+            delay[k] = whole_of(int(delay[k]))
             continue
         of_type = f"latency of {_KINDS[kind]}"
         own = _DIVIDER if int(program.left[k]) in divided else of_type
-        latency, whole = int(core.latency(kind)), int(core.latency(kind) + delay[k])
+        latency: float = core.latency(kind)
+        whole: float = latency + int(delay[k])
         if words in (own, _ALL):
-            whole = int(_half(whole))
+            whole = _half(whole)
         # What the node itself takes of it is its type's latency, which may be halved for others.
-        rest = whole - int(_half(latency) if words in (_ALL, of_type) else latency)
+        rest = whole_of(whole) - whole_of(_half(latency) if words in (_ALL, of_type) else latency)
         delay[k] = rest if delay[k] < 0 else max(0, rest)
     return delay
 
@@ -333,5 +398,5 @@ def _halved_loads(core: DagCore, level: str) -> dict[str, float]:
 
 
 def _half(latency: float) -> float:
-    """Return half a latency, rounded up; of one cycle none is left."""
-    return math.ceil(latency / 2) if latency > 1 else 0
+    """Return half a latency, rounded up; of one cycle a half is left."""
+    return math.ceil(latency / 2) if latency > 1 else latency / 2
