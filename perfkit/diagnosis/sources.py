@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.collectors.kernels import compile_kernel, library_kernel
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.lines import parameter_kinds
+from perfkit.collectors.tracer.lines import signature
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
 
 if TYPE_CHECKING:
@@ -152,15 +152,15 @@ def generated(path: Path, function: str) -> list[str]:
     SettingError
         A parameter is of a type that none can be made for, or the library does not say.
     """
-    kinds = parameter_kinds(path, function)
-    if kinds is None:
+    known = signature(path, function)
+    if known is None:
         raise SettingError(
             f"the parameters of {function} are not known (no debug information): give arguments behind --, such as "
             "f8[1000] 2.0 1000"
         )
     found = []
-    for name, kind in kinds:
-        if kind[:1] == "*" and kind[1:]:
+    for name, kind in known.parameters:
+        if kind[:1] in ("*", "&") and kind[1:]:
             found.append(f"{kind[1:]}[{_LENGTH}]")
         elif kind[:1] in ("i", "u"):
             found.append(str(_WHOLE))

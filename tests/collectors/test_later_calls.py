@@ -173,6 +173,9 @@ def test_the_summary_says_what_calls_differ_by():
         "Of the first 3,000 calls of each of 3 processes, together 9,000, 6,000 were looked at while nothing else ran"
     )
     assert counted in told.summary()
+    others = replace(told, among=8500).summary()
+    assert "Of 3,000 calls of each of 3 processes (9,000 from among the first 8,500), 6,000 were looked at" in others
+    assert counted in replace(told, among=3000).summary()
     assert "Calls take 116 cycles on average (112 to 121" in told.summary()
     alike = replace(told, differs=False, average=(100.3, 99.9, 100.5))
     assert "on average" not in alike.summary()
@@ -188,10 +191,11 @@ def test_the_summary_says_what_calls_differ_by():
 
 
 def test_it_is_kept(tmp_path):
-    told = replace(RESULT, looked=6000, average=(116.0, 112.0, 121.0), differs=True, gave=(2, 9000), changed=1.5)
+    told = replace(RESULT, looked=6000, average=(116.0, 112.0, 121.0), differs=True, gave=(2, 9000), among=8500)
+    told = replace(told, changed=1.5)
     back = TrueCycles.load(told.save(tmp_path / "cycles.npz"))
     assert back.summary() == told.summary()
-    assert (back.average, back.gave) == (told.average, told.gave)
+    assert (back.average, back.gave, back.among) == (told.average, told.gave, told.among)
 
 
 CHAIN_OF = r"""#include <unistd.h>
@@ -228,6 +232,35 @@ def test_calls_that_differ_are_told_with_their_mean(body, n, times):
     assert found.differs, found.summary()
     assert found.mean == pytest.approx(truth, rel=0.1), found.summary()
     assert "on average" in found.summary()
+
+
+RANDOM = """static unsigned long x = 3, s = 88172645463325252UL;
+void f(void) {
+    s ^= s << 13; s ^= s >> 7; s ^= s << 17;
+    for (long n = s % 10000 ? 300 : 300300; n; n--) __asm__ volatile("imul %0, %0" : "+r"(x));
+}"""
+
+
+def drawn(calls: int) -> int:
+    """How many of the first calls of RANDOM are long."""
+    s, found = 88172645463325252, 0
+    for _ in range(calls):
+        s ^= s << 13 & (1 << 64) - 1
+        s ^= s >> 7
+        s ^= s << 17 & (1 << 64) - 1
+        found += s % 10_000 == 0
+    return found
+
+
+@pytest.mark.measures
+def test_processes_do_not_all_look_at_the_same_calls_of_a_fixed_seed():
+    """One call of 10,000 takes 1,001 times as long: 1,189 on average (1,061 to 1,358) for 941, of seven long calls."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        found = true_cycles(compile_kernel(RANDOM, "f", flags="-O2"))
+    truth = found.cycles + found.link * 300_000 * drawn(found.among) / found.among
+    assert found.among > 3 * found.gave[1] / 5, found.summary()
+    assert found.mean == pytest.approx(truth, rel=0.1), found.summary()
 
 
 @pytest.mark.measures

@@ -130,19 +130,22 @@ long perfkit_time(function f, const long *i, const double *d, long calls, long r
    neighbours do what they do to the windows. A block of them: the reading before it, ticks of all its windows, the reading after it, ticks
    that others had, how many windows, how often the kernel gave the processor up. A window: its ticks; those of the first turns behind it, of
    all but the first and last, and how many these are; those of the last. `room`: how many blocks and windows there is room for, and then how
-   many there are. */
-void perfkit_look(function f, const long *i, const double *d, long calls, long apart, double seconds, long *room,
+   many there are; and how many calls to make before them, for `before` seconds at most, and then how many were made. */
+void perfkit_look(function f, const long *i, const double *d, long calls, long apart, double before, double seconds, long *room,
                   uint64_t (*blocks)[10], uint64_t (*windows)[5]) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
     STACK_OF_ITS_OWN;
+    long skipped = 0;
+    for (double begun = seconds_of(CLOCK_MONOTONIC); skipped < room[2] && seconds_of(CLOCK_MONOTONIC) - begun < before; skipped += calls)
+        ticks_of(&clock, f, i, d, calls, (int)apart);
     double now = seconds_of(CLOCK_MONOTONIC), until = now + LOOK_WAITS * seconds, used = seconds_of(CLOCK_THREAD_CPUTIME_ID) + seconds;
     double usual = 0;
     long b = 0, w = 0;
     for (; b < room[0] && w < room[1] && now < until && seconds_of(CLOCK_THREAD_CPUTIME_ID) < used; b++) {
-        pk_reading before, after;
+        pk_reading start, after;
         uint64_t sum = 0, n = 0, begin = ticks_before();
         waiting_t from = waiting_now();
-        pk_clock_before(&clock, &before);
+        pk_clock_before(&clock, &start);
         for (double first = now; now - first < LOOK_BLOCK && w < room[1]; w++, n++) {
             uint64_t took = ticks_of(&clock, f, i, d, calls, (int)apart), turned = 0, k = 0;
             double mine = usual && (double)took > 2 * usual ? 2 * usual : (double)took; /* a window that others interrupted is no measure */
@@ -155,10 +158,10 @@ void perfkit_look(function f, const long *i, const double *d, long calls, long a
         }
         pk_clock_after(&clock, &after);
         uint64_t waited = waited_of(ticks_before() - begin, from), gave = (uint64_t)(waiting_now().gave - from.gave);
-        uint64_t row[10] = {before.chain, before.width, before.turns, sum, after.chain, after.width, after.turns, waited, n, gave};
+        uint64_t row[10] = {start.chain, start.width, start.turns, sum, after.chain, after.width, after.turns, waited, n, gave};
         memcpy(blocks[b], row, sizeof row);
     }
-    room[0] = b, room[1] = w;
+    room[0] = b, room[1] = w, room[2] = skipped;
 }
 
 /* The control words of SSE and of x87. What a kernel sets, when it is loaded (linked with -ffast-math: flush-to-zero) or in

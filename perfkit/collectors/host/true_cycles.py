@@ -8,7 +8,8 @@ Where a program's code and data lie in memory changes its cycles, too (conflicts
 stays the same as long as the process lives. So the samples are taken in several processes, each of which loads the
 kernel to other addresses, and the median of the processes is quoted.
 
-Behind its samples each process goes on to call the kernel for some ten milliseconds, which says what calls take on
+Behind its samples each process goes on to call the kernel for some ten milliseconds, behind as many calls as those
+before it looked at (all would look at the same calls of a kernel that counts them, or draws from a fixed seed). It says what calls take on
 average, whether later ones take what the first ones do, and whether the kernel gives the processor up
 (`perfkit.collectors.host.later_calls`).
 """
@@ -91,6 +92,7 @@ _ROOM = (4_000, 40_000)  # blocks and windows of these calls that there is room 
 _GAVE = 3  # times that the kernel gave the processor up, from which it is told to wait
 _SAMPLE = 7  # columns of a sample; behind them, ticks that others had
 _COLUMNS = {"ticks": _SAMPLE + 1, "alone": _SAMPLE + 1, "in_row": _SAMPLE + 1, "blocks": 10, "windows": 5}
+_NUMBERS = 3  # of a process: calls timed as one, how often the kernel gave the processor up, calls made untimed
 _ARRAYS = ("samples", "process")
 
 
@@ -143,6 +145,8 @@ class TrueCycles(Summarised):
         By how much, relative, the average has to differ for that to be told.
     gave : tuple of two int
         How often the kernel gave the processor up, and in how many calls.
+    among : int
+        Within how many first calls of a process those lie that were looked at, at most. 0 in files of before it was kept.
     waited : float
         Of the samples' time, the share in which other programs had the processor: it is taken off each.
     """
@@ -168,6 +172,7 @@ class TrueCycles(Summarised):
     least: float = 0.01
     gave: tuple[int, int] = (0, 0)
     waited: float = 0.0
+    among: int = 0
 
     @property
     def by_process(self) -> NDArray[np.float64]:
@@ -300,6 +305,9 @@ class TrueCycles(Summarised):
         processes = 1 if self.process is None else len(np.unique(self.process))
         each = self.gave[1] // processes
         many = f"Of the first {each:,} calls of each of {processes} processes, together {self.gave[1]:,},"
+        if self.among > each:
+            many = f"Of {each:,} calls of each of {processes} processes ({self.gave[1]:,} from among the first "
+            many += f"{self.among:,}),"
         many = f"Of the first {each:,} calls," if processes == 1 else many
         return [f"{many} {rarest(self.looked, self.least)}."]
 
@@ -542,6 +550,7 @@ def _with_later(result: TrueCycles, found: dict[str, NDArray[Any]], judged: Judg
         changed=later_ones.changed,
         least=later_ones.least,
         gave=(int(found["gave"]) + int(found["blocks"][:, 9].sum()), made),
+        among=made // len(numbers) + int(found["skipped"]),
     )
 
 
@@ -615,7 +624,8 @@ def _measure(argument: str) -> None:
     timer, pairs, link = started(spec)
     fenced = fenced_calls(timer)
     parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in _COLUMNS}
-    calls, gave, number = spec["calls"] or 1, 0, -1
+    calls, gave, skipped, number = spec["calls"] or 1, 0, 0, -1
+    spec["looks_at"] = 0  # calls
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
         found = in_own_place(
             timer, number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy"
@@ -623,10 +633,12 @@ def _measure(argument: str) -> None:
         # The first process says how many calls are timed as one.
         spec["calls"] = calls = int(found[0])
         gave += int(found[1])
-        begin = 2 + len(_COLUMNS)
-        for (name, columns), rows in zip(_COLUMNS.items(), found[2:begin].tolist(), strict=True):
+        skipped = max(skipped, int(found[2]))
+        begin = _NUMBERS + len(_COLUMNS)
+        for (name, columns), rows in zip(_COLUMNS.items(), found[_NUMBERS:begin].tolist(), strict=True):
             parts[name].append(found[begin : begin + rows * columns].reshape(rows, columns))
             begin += rows * columns
+        spec["looks_at"] = max(spec["looks_at"], calls * len(parts["windows"][-1]))
     arrays: dict[str, Any] = {
         name: np.concatenate([np.zeros((0, columns), dtype=np.int64), *parts[name]])
         for name, columns in _COLUMNS.items()
@@ -634,22 +646,22 @@ def _measure(argument: str) -> None:
     arrays |= {
         f"{name}_process": np.repeat(np.arange(number + 1), [len(one) for one in parts[name]]) for name in _COLUMNS
     }
-    np.savez(spec["output"], pairs=pairs, calls=calls, gave=gave, **arrays, **fenced)
+    np.savez(spec["output"], pairs=pairs, calls=calls, gave=gave, skipped=skipped, **arrays, **fenced)
 
 
 def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
-    """Return the calls timed as one, how often the kernel gave way, the lengths of `_COLUMNS`, and these in a row."""
+    """Return `_NUMBERS`, the lengths of `_COLUMNS`, and these in a row."""
     callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"], [number])
     gave: list[int] = []
     began = time.monotonic()
     ticks, calls = _sample(partial(_times, timer, callee, spec["apart"], gave), link, spec)
     took = time.monotonic() - began
-    later = _going_on(timer, callee, spec["apart"], calls, took)
+    skipped, *later = _going_on(timer, callee, spec["apart"], calls, took, number, spec["looks_at"])
     # At last, as these calls begin with a setup of their own.
     alone = _times(timer, callee, True, gave, ALONE, calls) if calls > 1 and not spec["apart"] else ticks[:0]
     in_row = _times(timer, callee, False, gave, ALONE, calls) if len(alone) else alone
     each = (ticks, alone, in_row, *later)
-    return np.concatenate([[calls, sum(gave)], [len(one) for one in each], *(one.ravel() for one in each)])
+    return np.concatenate([[calls, sum(gave), skipped], [len(one) for one in each], *(one.ravel() for one in each)])
 
 
 def _times(
@@ -673,23 +685,30 @@ def _times(
 
 
 def _going_on(
-    timer: ctypes.CDLL, callee: Callee, apart: bool, calls: int, took: float
-) -> tuple[NDArray[np.int64], ...]:
-    """Call the kernel for some time more, depending on how long its samples `took`; return the parts of `Windows`."""
+    timer: ctypes.CDLL, callee: Callee, apart: bool, calls: int, took: float, number: int, looks_at: int
+) -> tuple[Any, ...]:
+    """Call the kernel for some time more, depending on how long its samples `took`; return the parts of `Windows`.
+
+    Behind those calls that the processes before this one look at, so many each, which are made untimed: how many comes
+    first. No longer than looking at them takes.
+    """
     names = ("blocks", "windows")
     arrays = [np.zeros((rows, _COLUMNS[name]), dtype=np.int64) for rows, name in zip(_ROOM, names, strict=True)]
-    room = np.array(_ROOM, dtype=np.int64)
+    room = np.array([*_ROOM, number * looks_at], dtype=np.int64)
+    seconds = min(max(_LATER, _LATER_SHARE * took), _LATEST)
     timer.perfkit_look(
         callee.function,
         callee.integers,
         callee.floats,
         ctypes.c_long(calls),
         ctypes.c_long(apart),
-        ctypes.c_double(min(max(_LATER, _LATER_SHARE * took), _LATEST)),
+        ctypes.c_double(number * seconds),
+        ctypes.c_double(seconds),
         pointer(room),
         *(pointer(one) for one in arrays),
     )
-    return tuple(one[:rows] for one, rows in zip(arrays, room.tolist(), strict=True))
+    *made, skipped = room.tolist()
+    return skipped, *(one[:rows] for one, rows in zip(arrays, made, strict=True))
 
 
 def _sample(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.collectors.tracer.elf import elf_as_it_is
-from perfkit.collectors.tracer.lines import LONG_DOUBLE, parameter_kinds
+from perfkit.collectors.tracer.lines import BY_VALUE, signature
 from perfkit.collectors.tracer.registers_read import registers_read
 from perfkit.errors import PerfkitWarning, SettingError, counted
 
@@ -34,10 +34,16 @@ def described_arguments(kernel: "Kernel", arguments: Sequence[Any]) -> list[list
         another type; as far as its debug information tells.
     """
     values = [describe_argument(value) for value in arguments]
-    taken = parameter_kinds(kernel.path, kernel.function)
-    if taken is None:
+    known = signature(kernel.path, kernel.function)
+    if known is None:
         _check_registers(kernel, values)
         return values
+    if known.returns:
+        raise SettingError(
+            f"{kernel.function} returns {known.returns} in memory that its caller gives it, which no kernel is given: "
+            "write a function around it that keeps what it returns, and returns a number or nothing"
+        )
+    taken = known.parameters
     if len(taken) != len(arguments):
         names = ", ".join(name for name, _ in taken)
         raise SettingError(
@@ -86,6 +92,11 @@ def describe_argument(value: Any) -> list[Any]:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iufcb":
             raise SettingError(f"arrays of {value.dtype} cannot be passed to a kernel")
+        if not value.dtype.isnative:
+            raise SettingError(
+                f"an array of {value.dtype.str}: expected numbers in this machine's order of bytes, found the other, "
+                f"in which a kernel would read other numbers; give array.astype('{value.dtype.str[1:]}')"
+            )
         return ["array", value]
     if isinstance(value, np.float32):
         return ["float", float(value)]
@@ -97,13 +108,25 @@ def describe_argument(value: Any) -> list[Any]:
 
 
 def _fitted(what: str, kind: str, value: Any) -> list[Any]:
-    """Return what describes a value for a parameter of a kind of `parameter_kinds`."""
+    """Return what describes a value for a parameter of a kind of `Signature`."""
     told = describe_argument(value)
     if not kind:
         return told
-    if kind == LONG_DOUBLE:
-        raise SettingError(f"{what} is a long double, which cannot be passed to a kernel: take a double and convert it")
+    if kind.startswith(BY_VALUE):
+        raise SettingError(
+            f"{what} is {kind[1:]} by value, which cannot be passed to a kernel: take a pointer, or numbers and convert "
+            "them"
+        )
     array = isinstance(value, np.ndarray)
+    if kind.startswith("&"):
+        of = _words(kind[1:]) if kind[1:] else "something else than a number"
+        if not array or (kind[1:] and not _points_to(np.dtype(kind[1:]), value.dtype)):
+            found = f"an array of {value.dtype}" if array else value
+            raise SettingError(
+                f"{what} is a reference to {of}: expected an array of it (as text, of one: {kind[1:] or 'i1'}[1]); "
+                f"found {found}"
+            )
+        return told
     if kind.startswith("*"):
         if array and not _points_to(np.dtype(kind[1:]), value.dtype):
             raise SettingError(f"{what} points to {_words(kind[1:])}; found an array of {value.dtype}")

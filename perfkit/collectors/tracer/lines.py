@@ -201,11 +201,26 @@ def _lines_apart(path: Path) -> Path | None:
     return elf.debug_file if elf.is_stripped else None
 
 
-def parameter_kinds(path: Path, function: str) -> tuple[tuple[str, str], ...] | None:
-    """Return name and kind of a function's parameters, None where the binary does not say or takes any number of them.
+@dataclass(frozen=True)
+class Signature:
+    """What a function takes and returns.
 
-    A kind is a numpy type (``f8``, ``i4``, ``u1``), one behind a star for a pointer (``*f8``), or "" for anything else.
+    Parameters
+    ----------
+    parameters : tuple of (str, str)
+        Name and kind of each parameter. A kind is a numpy type (``f8``, ``i4``, ``u1``), one behind a star for a
+        pointer (``*f8``), behind an ampersand for a reference; `BY_VALUE` and words for what no register for numbers
+        and pointers holds; or one of these signs alone, or "", for anything else.
+    returns : str
+        The words for what it returns where its caller gives it the place for that, else "".
     """
+
+    parameters: tuple[tuple[str, str], ...]
+    returns: str
+
+
+def signature(path: Path, function: str) -> Signature | None:
+    """Return what a function takes and returns, None where the binary does not say or takes any number of arguments."""
     try:
         from elftools.elf.elffile import ELFFile
     except ImportError:
@@ -226,14 +241,23 @@ def parameter_kinds(path: Path, function: str) -> tuple[tuple[str, str], ...] | 
                 if any(child.tag == "DW_TAG_unspecified_parameters" for child in children):
                     return None
                 formal = [child for child in children if child.tag == "DW_TAG_formal_parameter"]
-                return tuple((_text(child.attributes.get("DW_AT_name")), _kind(child)) for child in formal)
+                kinds = tuple((_text(child.attributes.get("DW_AT_name")), _kind(child)) for child in formal)
+                return Signature(kinds, _in_memory(die))
     except _DAMAGED:
         return None
     return None
 
 
-LONG_DOUBLE = "f16"  # of `parameter_kinds`: by value it lies on the stack, where nothing is put
+BY_VALUE = "!"
+"""What kinds of `Signature` begin with that lie where nothing is put: on the stack, or in more than one register."""
+_AGGREGATES = {
+    "DW_TAG_structure_type": "a structure", "DW_TAG_class_type": "a class", "DW_TAG_union_type": "a union",
+}  # fmt: skip
+_REFERENCES = ("DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
+_IN_REGISTERS = 16  # bytes of a structure that is returned in registers
+_BY_REFERENCE = 4  # DW_CC_pass_by_reference: of a class with a destructor, or a copy constructor of its own
 _LANGUAGES_C = (0x01, 0x02, 0x0C, 0x1D, 0x2C)  # DW_LANG_C89, _C, _C99, _C11, _C17
+_COMPLEX = 3  # DW_ATE_complex_float
 _ENCODINGS = {2: "u", 4: "f", 5: "i", 6: "i", 7: "u", 8: "u"}  # DW_ATE_*: boolean, float, signed, char, unsigned
 _BEHIND = ("DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type", "DW_TAG_typedef")
 
@@ -244,21 +268,62 @@ def _language(top: Any) -> int:
 
 
 def _kind(die: Any) -> str:
-    """Return the kind of what has a type, as `parameter_kinds` says."""
-    star = ""
+    """Return the kind of what has a type, as `Signature` says."""
+    sign = ""
+    for one in _types(die):
+        if one.tag == "DW_TAG_array_type" and "DW_AT_GNU_vector" in one.attributes and not sign:
+            return f"{BY_VALUE}a vector"
+        if one.tag in ("DW_TAG_pointer_type", "DW_TAG_array_type") and not sign:
+            sign = "*"
+        elif one.tag in _REFERENCES and not sign:
+            sign = "&"
+        elif one.tag == "DW_TAG_base_type":
+            return _number(sign, one)
+        elif one.tag in _AGGREGATES and not sign:
+            return f"{BY_VALUE}{_AGGREGATES[one.tag]}"
+        elif one.tag not in _BEHIND:
+            break
+    return "&" if sign == "&" else ""
+
+
+def _number(sign: str, die: Any) -> str:
+    size, encoding = die.attributes["DW_AT_byte_size"].value, die.attributes["DW_AT_encoding"].value
+    kind = _ENCODINGS.get(encoding, "")
+    if kind and size in (1, 2, 4, 8):
+        return f"{sign}{kind}{size}"
+    if sign:
+        return "&" if sign == "&" else ""
+    if encoding == _COMPLEX:
+        return f"{BY_VALUE}a complex number"
+    if size > 8:
+        return f"{BY_VALUE}{'a long double' if kind == 'f' else 'an integer of 128 bits'}"
+    return ""
+
+
+def _in_memory(die: Any) -> str:
+    """Return the words for what a function returns in memory whose address it is given, or ""."""
+    for one in _types(die):
+        if one.tag in _AGGREGATES:
+            size, how = (one.attributes.get(f"DW_AT_{name}") for name in ("byte_size", "calling_convention"))
+            elsewhere = size is not None and size.value > _IN_REGISTERS
+            elsewhere |= how is not None and how.value == _BY_REFERENCE  # clang's
+            elsewhere |= any(_is_destructor(child) for child in one.iter_children())
+            return _AGGREGATES[one.tag] if elsewhere else ""
+        if one.tag not in _BEHIND:
+            break
+    return ""
+
+
+def _is_destructor(die: Any) -> bool:
+    """Whether a member is a destructor that somebody wrote."""
+    return "DW_AT_artificial" not in die.attributes and _text(die.attributes.get("DW_AT_name")).startswith("~")
+
+
+def _types(die: Any) -> Iterator[Any]:
+    """Yield the type of what has one, and what that is made of."""
     while "DW_AT_type" in die.attributes:
         die = die.get_DIE_from_attribute("DW_AT_type")
-        if die.tag in ("DW_TAG_pointer_type", "DW_TAG_array_type") and not star:
-            star = "*"
-        elif die.tag == "DW_TAG_base_type":
-            size = die.attributes["DW_AT_byte_size"].value
-            kind = _ENCODINGS.get(die.attributes["DW_AT_encoding"].value, "")
-            if kind == "f" and size > 8 and not star:
-                return LONG_DOUBLE
-            return f"{star}{kind}{size}" if kind and size in (1, 2, 4, 8) else ""
-        elif die.tag not in _BEHIND:
-            return ""
-    return ""
+        yield die
 
 
 class _Unit:
