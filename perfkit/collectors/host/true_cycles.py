@@ -9,8 +9,8 @@ stays the same as long as the process lives. So the samples are taken in several
 kernel to other addresses, and the median of the processes is quoted.
 
 Behind its samples each process goes on to call the kernel for some ten milliseconds, behind as many calls as those
-before it looked at (all would look at the same calls of a kernel that counts them, or draws from a fixed seed). It says what calls take on
-average, whether later ones take what the first ones do, and whether the kernel gives the processor up
+before it looked at (all would look at the same calls of a kernel that counts them, or draws from a fixed seed). It
+says what calls take on average, whether later ones take what the first ones do, and whether the kernel gives the processor up
 (`perfkit.collectors.host.later_calls`).
 """
 
@@ -146,7 +146,8 @@ class TrueCycles(Summarised):
     gave : tuple of two int
         How often the kernel gave the processor up, and in how many calls.
     among : int
-        Within how many first calls of a process those lie that were looked at, at most. 0 in files of before it was kept.
+        Within how many first calls of a process those lie that were looked at, at most; 0 in files of before it was
+        kept.
     waited : float
         Of the samples' time, the share in which other programs had the processor: it is taken off each.
     """

@@ -114,8 +114,8 @@ def _fitted(what: str, kind: str, value: Any) -> list[Any]:
         return told
     if kind.startswith(BY_VALUE):
         raise SettingError(
-            f"{what} is {kind[1:]} by value, which cannot be passed to a kernel: take a pointer, or numbers and convert "
-            "them"
+            f"{what} is {kind[1:]} by value, which cannot be passed to a kernel: take a pointer, or numbers and convert"
+            " them"
         )
     array = isinstance(value, np.ndarray)
     if kind.startswith("&"):
