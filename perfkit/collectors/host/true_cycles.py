@@ -10,8 +10,8 @@ kernel to other addresses, and the median of the processes is quoted.
 
 Behind its samples each process goes on to call the kernel for some ten milliseconds, behind as many calls as those
 before it looked at (all would look at the same calls of a kernel that counts them, or draws from a fixed seed). It
-says what calls take on average, whether later ones take what the first ones do, and whether the kernel gives the processor up
-(`perfkit.collectors.host.later_calls`).
+says what calls take on average, whether later ones take what the first ones do, and whether the kernel gives the
+processor up (`perfkit.collectors.host.later_calls`).
 """
 
 import ctypes
