@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.collectors.kernels import compile_kernel, library_kernel
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.lines import signature
+from perfkit.collectors.tracer.lines import known_signature
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def generated(path: Path, function: str) -> list[str]:
     SettingError
         A parameter is of a type that none can be made for, or the library does not say.
     """
-    known = signature(path, function)
+    known = known_signature(path, function)
     if known is None:
         raise SettingError(
             f"the parameters of {function} are not known (no debug information): give arguments behind --, such as "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.collectors.tracer.elf import elf_as_it_is
-from perfkit.collectors.tracer.lines import BY_VALUE, signature
+from perfkit.collectors.tracer.lines import BY_VALUE, known_signature
 from perfkit.collectors.tracer.registers_read import registers_read
 from perfkit.errors import PerfkitWarning, SettingError, counted
 
@@ -34,7 +34,7 @@ def described_arguments(kernel: "Kernel", arguments: Sequence[Any]) -> list[list
         another type; as far as its debug information tells.
     """
     values = [describe_argument(value) for value in arguments]
-    known = signature(kernel.path, kernel.function)
+    known = known_signature(kernel.path, kernel.function)
     if known is None:
         _check_registers(kernel, values)
         return values

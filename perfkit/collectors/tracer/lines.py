@@ -219,7 +219,7 @@ class Signature:
     returns: str
 
 
-def signature(path: Path, function: str) -> Signature | None:
+def known_signature(path: Path, function: str) -> Signature | None:
     """Return what a function takes and returns, None where the binary does not say or takes any number of arguments."""
     try:
         from elftools.elf.elffile import ELFFile

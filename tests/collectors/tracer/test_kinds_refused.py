@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perfkit.collectors.kernels import compile_kernel
-from perfkit.collectors.tracer.lines import signature
+from perfkit.collectors.tracer.lines import known_signature
 from perfkit.errors import SettingError
 
 C = """
@@ -57,7 +57,11 @@ def test_what_lies_elsewhere_than_a_number_is_refused(tmp_path, name, told):
 
 def test_what_is_pointed_to_or_returned_in_registers_is_not(tmp_path):
     assert kernel(tmp_path, "small").trace(300).instruction_count
-    assert signature(kernel(tmp_path, "pointed").path, "pointed").parameters == (("p", ""), ("v", ""), ("rows", ""))
+    assert known_signature(kernel(tmp_path, "pointed").path, "pointed").parameters == (
+        ("p", ""),
+        ("v", ""),
+        ("rows", ""),
+    )
 
 
 def test_a_reference_takes_an_array_of_what_it_refers_to(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from perfkit.collectors.kernels import library_kernel
 from perfkit.collectors.tracer.arguments import described_arguments
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.lines import signature
+from perfkit.collectors.tracer.lines import known_signature
 from perfkit.collectors.tracer.registers_read import registers_read
 from perfkit.errors import PerfkitWarning
 
@@ -42,7 +42,7 @@ def test_the_registers_are_those_of_the_parameters(flags, tmp_path):
     library = built(tmp_path, f"{flags} -g")
     elf = ElfFile(library)
     for name in ("none", "two", "second", "third", "scaled", "mixed", "converts", "gathers", "ones", "root"):
-        kinds = [kind for _, kind in signature(library, name).parameters]
+        kinds = [kind for _, kind in known_signature(library, name).parameters]
         floats = sum(kind in ("f4", "f8") for kind in kinds)
         read = registers_read(elf, name)
         assert (read.integers, read.floats) == (len(kinds) - floats, floats), name
