@@ -291,6 +291,9 @@ def plot_timeline(result: Timeline, selected: int = -1, cycles: float = 60, ax: 
         begin = begin + max(0.0, (end - begin - cycles) / 2)
     else:
         begin = float(schedule["dispatch"].iloc[0])
+    later = result.uses.loc[result.uses["end"] > begin, "start"]
+    if selected not in schedule.index and len(later) and later.min() >= begin + cycles:  # nothing but waiting
+        begin = float(later.min()) - 1
     seen = result.uses[(result.uses["end"] > begin) & (result.uses["start"] < begin + cycles)]
     made = set(result.producers.loc[result.producers["n"] == selected, "producer"])
     number = dict(zip(schedule.index, pd.factorize(schedule["text"])[0], strict=True))

@@ -226,7 +226,7 @@ def measuring(monkeypatch, ticks) -> None:
     pairs, ticks = np.tile([CHAIN, 3 * CHAIN], (100, 1)), np.column_stack([ticks, np.zeros(len(ticks), dtype=np.int64)])
     parts = {"ticks": ticks, "alone": ticks[:0], "blocks": np.zeros((0, 10), int), "windows": np.zeros((0, 5), int)}
     processes = {f"{name}_process": np.zeros(len(part), int) for name, part in parts.items()}
-    found = {"pairs": pairs, "calls": 1, "gave": 0} | parts | processes
+    found = {"pairs": pairs, "calls": 1, "gave": 0, "skipped": 0} | parts | processes
     found |= {"fences": np.tile(readings(6 * CHAIN, 100 * 2 * 130, 6 * CHAIN), (15, 1)).astype(np.int64), "known": 40}
     monkeypatch.setattr("perfkit.collectors.host.true_cycles.in_measuring_process", lambda *_: found)
 

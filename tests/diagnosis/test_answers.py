@@ -561,7 +561,8 @@ def test_a_chain_through_lines_of_one_set_is_told_what_longer_rows_bring(rows, p
     gus = pk.Gus(pk.Microarchitecture.load("zen5"), warm=True)
     found = gus.run(kernel.trace(np.zeros(rows * pitch, dtype=np.int64), rows, pitch))
     answer = dataclasses.replace(EXAMPLES[pk.Diagnosis](), result=found, measured=None, not_measured="by the test")
-    assert (answer.bottleneck == "L2_latency") == (told or rows > 24)
+    # 4,096 lines in order come from L2, too, but early enough: they follow the load's stride.
+    assert (answer.bottleneck == "L2_latency") == told
     assert ("times with its lines in all sets of L1" in answer.headline()) == told
 
 
