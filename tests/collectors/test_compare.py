@@ -638,6 +638,7 @@ def test_mistakes_are_told(monkeypatch):
         "start": np.array(0),
         "fences": ticks[:4],
         "known": np.array(40),
+        "control": np.zeros((2, 4), int),
         "alone": rounds[:0],
         "alone_process": np.zeros(0, int),
         "in_row": rounds[:0],
