@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.fitters.bottlenecks.doubts import ahead, unmodelled_shares
+from perfkit.fitters.bottlenecks.doubts import ahead, beyond_shares, unmodelled_shares
 from perfkit.fitters.bottlenecks.model import rates_of
 from perfkit.fitters.bottlenecks.names import countable, matched, names_for
 from perfkit.machine.core import Microarchitecture
@@ -42,7 +42,7 @@ def dump(rates: dict[str, float], runs: tuple[str, ...] = ("mine",)) -> pk.Sampl
 def told(core: str, rates: dict[str, float], by: dict[str, float]) -> pd.DataFrame:
     """What is not modelled of rates by the simulator's names, ``by``."""
     known = pd.DataFrame([by], index=pd.Index(["mine"], name="run"))
-    return unmodelled_shares(dump(rates), Microarchitecture.load(core), known)
+    return unmodelled_shares(beyond_shares(dump(rates), Microarchitecture.load(core), known))
 
 
 @pytest.mark.parametrize(

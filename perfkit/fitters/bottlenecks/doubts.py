@@ -149,17 +149,13 @@ def _too_many(above: str, below: str, upper: float, lower: float, most: float) -
     return f"{above} is {upper / lower:.3g} times {below}, which can be {most:g} times at most"
 
 
-def unmodelled_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> pd.DataFrame:
+def unmodelled_shares(found: pd.DataFrame) -> pd.DataFrame:
     """Return how much of the cycles of each run goes where the model does not look, as far as it was counted.
 
     Parameters
     ----------
-    samples : Samples
-        Whose events of ``[beyond]`` (events.toml) are looked for.
-    core : Microarchitecture
-        Its width, and what a restart takes.
-    rates : DataFrame
-        Counts per cycle of each run, by the simulator's names (`perfkit.fitters.bottlenecks.model.rates_of`).
+    found : DataFrame
+        What `beyond_shares` returned.
 
     Returns
     -------
@@ -168,19 +164,16 @@ def unmodelled_shares(samples: Samples, core: Microarchitecture, rates: pd.DataF
         cycles, between 0 and 1: such cycles may pass beside others, and a restart takes longer than is counted here),
         left (of the cycles, what anything else can take at most).
     """
-    found = _beyond_shares(samples, core, rates)
-    found["share"] = found["share"].clip(0.0, 1.0)
-    found = found.sort_values("share", ascending=False, kind="stable")
+    found = found.assign(share=found["share"].clip(0.0, 1.0)).sort_values("share", ascending=False, kind="stable")
     found = found[found["share"] >= _LEAST].drop_duplicates(["run", "what"])
     return found.drop(columns="counted").set_index("run")
 
 
-def impossible_beyond(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> list[tuple[str, str]]:
+def impossible_beyond(found: pd.DataFrame, samples: Samples) -> list[tuple[str, str]]:
     """Return of which runs more cycles, or more empty places of the front end, were counted than there are: run, told.
 
-    Parameters as of `unmodelled_shares`.
+    ``found`` is what `beyond_shares` returned of the samples.
     """
-    found = _beyond_shares(samples, core, rates)
     index = pd.Index(found["run"])
     most = margins(share_counted(samples, index), looks(samples, index))
     over = found[found["counted"].to_numpy(dtype=float) > most]
@@ -196,8 +189,18 @@ def places_or_cycles(event: str) -> str:
     return "places for uops" if empty == "slots" else "cycles"
 
 
-def _beyond_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> pd.DataFrame:
-    """Return run, what, event, share, left, counted: the share before anything is subtracted, NaN of single events."""
+def beyond_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> pd.DataFrame:
+    """Return run, what, event, share, left, counted: the share before anything is subtracted, NaN of single events.
+
+    Parameters
+    ----------
+    samples : Samples
+        Whose events of ``[beyond]`` (events.toml) are looked for.
+    core : Microarchitecture
+        Its width, and what a restart takes.
+    rates : DataFrame
+        Counts per cycle of each run, by the simulator's names (`perfkit.fitters.bottlenecks.model.rates_of`).
+    """
     rows = []
     known = _of_width(rates, core)
     blind, (restarts, taken, used) = np.isnan(known[0]), (np.nan_to_num(each) for each in known)

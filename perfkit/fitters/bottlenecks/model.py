@@ -20,6 +20,7 @@ from perfkit.fitters.bottlenecks.doubts import (
     TOO_FEW,
     ahead,
     beyond_file,
+    beyond_shares,
     contradicting_counts,
     counted_enough,
     impossible_beyond,
@@ -142,7 +143,8 @@ class Bottlenecks:
         called: dict[str, str] = {}
         for one in names:
             called[one.simulated] = f"{called[one.simulated]}+{one.real}" if one.simulated in called else one.real
-        beside = unmodelled_shares(samples, self.core, by_run)
+        found = beyond_shares(samples, self.core, by_run)
+        beside = unmodelled_shares(found)
         # What is full cannot be freed by any other cycles: all that is not modelled leaves it as full as it is.
         full = np.any([rows for name, rows in runs.full.items() if name not in OF_THE_MACHINE], axis=0)
         beside.loc[beside.index.isin(by_run.index[full].astype(str)), "left"] = 1.0
@@ -165,7 +167,7 @@ class Bottlenecks:
             kind=samples.kind,
             time_event=samples.time_event,
             unused=left[["event", "why"]],
-            doubts=self._doubts(samples, by_run, left),
+            doubts=self._doubts(samples, by_run, left, found),
             unmodelled=beside,
             remarks=told[["run", "remark"]].reset_index(drop=True),
         )
@@ -191,7 +193,7 @@ class Bottlenecks:
         ]
         return pd.DataFrame(rows, columns=["run", "remark", "open"])
 
-    def _doubts(self, samples: Samples, by_run: pd.DataFrame, left: pd.DataFrame) -> pd.DataFrame:
+    def _doubts(self, samples: Samples, by_run: pd.DataFrame, left: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
         """Return why the counts of runs cannot be believed: run, doubt."""
         counted = share_counted(samples, by_run.index)
         seen = looks(samples, by_run.index)
@@ -200,7 +202,7 @@ class Bottlenecks:
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
         rows += [(run, told) for run, each in contradicting_counts(samples).items() for told in each]
-        rows += [*timeless, *impossible_beyond(samples, self.core, by_run)]
+        rows += [*timeless, *impossible_beyond(found, samples)]
         hosts = samples.runs.loc[samples.runs["source"] == SIMULATED, "host"]
         rows += [
             (str(run), f"it was simulated on {host.removeprefix(SIMULATED_ON)}, and is judged as {self.core.name}")
@@ -244,11 +246,12 @@ class Bottlenecks:
         counted["store forwarding"] |= without_loads(as_numbers(given.values))
         missing = [", ".join(part for part in named if not counted[part][row]) for row in range(len(rates))]
         runs = [str(run) for run in rates.index]
-        beside = unmodelled_shares(samples, self.core, rates)["share"].groupby(level=0).max()
+        found = beyond_shares(samples, self.core, rates)
+        beside = unmodelled_shares(found)["share"].groupby(level=0).max()
         elsewhere = beside.reindex(runs).fillna(0.0).to_numpy(dtype=float)
         table = stacks_of(forest, completed(given, WAYS), 1.0 / ipc, runs, missing, elsewhere)
         left = self._left(samples, names, simulated=simulated)
-        doubts = self._doubts(samples, rates, left).groupby("run")["doubt"].agg("; ".join)
+        doubts = self._doubts(samples, rates, left, found).groupby("run")["doubt"].agg("; ".join)
         table["doubt"] = [str(doubts.get(run, "")) for run in runs]
         table["verdict"] = table["verdict"].where(table["doubt"] == "", "unsupported")
         mixed = mixed_modes(samples, [one.real for one in names])
