@@ -120,7 +120,7 @@ def run_command(
     found: list[dict[str, Any]] = []
     machine = Microarchitecture.load(core)
     scheduler = _scheduler(machine.name if core == "host" else core, change, warm)
-    counts = [int(size) for size in options.numbers(sizes, "--sizes")] if sizes else []
+    counts = _whole_sizes(sizes) if sizes else []
     for name, dag in open_dags(
         ",".join(given),
         function=function,
@@ -143,6 +143,15 @@ def run_command(
         _draw_levels(found, places, host)
     if as_json:
         print_json([{key: value for key, value in row.items() if key not in _OBJECTS} for row in found])
+
+
+def _whole_sizes(text: str) -> list[int]:
+    from perfkit.errors import SettingError
+
+    sizes = options.numbers(text, "--sizes")
+    if not all(size >= 1 and size == int(size) for size in sizes):
+        raise SettingError(f"--sizes takes whole numbers from 1 on, separated by commas; found {text!r}")
+    return [int(size) for size in sizes]
 
 
 _OBJECTS = ("roofline", "relaxation", "text")  # of a row, not for JSON
@@ -181,7 +190,13 @@ def _measured(timed: Any, row: dict[str, Any], own: bool) -> dict[str, Any]:
     if not own or 1 / _FAR <= far <= _FAR:
         return found
     schedule = row["roofline"].schedule
-    said = f"measured here, it takes {far:.2g} times as long ({timed.cycles:,.0f} cycles): what this DAG lacks decides"
+    # Calls timed in a row overlap, where nothing in one waits for the one before it.
+    decides = (
+        "what this DAG lacks decides"
+        if far > 1
+        else "calls in a row overlap, or this DAG waits for what the core does not wait for"
+    )
+    said = f"measured here, it takes {far:.2g} times as long ({timed.cycles:,.0f} cycles): {decides}"
     roofline = replace(schedule, doubts=(*schedule.doubts, said)).roofline()
     text = roofline.verdict + text[len(row["verdict"]) :]
     doubts = [*row["doubts"], said]

@@ -148,7 +148,7 @@ def _transforms(run: Callable[..., Schedule]) -> Iterator[Statement]:
     yield Statement(of.format(20), "Fig. 10(b)", stated, f"{roofs[1]} against {roofs[0]}", roofs[1] > roofs[0])
     stalls = large.stalls
     most = max(stalls, key=lambda name: stalls[name])
-    shares = ", ".join(f"{name} {cycles / large.cycles:.1%}" for name, cycles in stalls.items())
+    shares = ", ".join(f"{name} {100 * cycles / large.cycles:.2g}%" for name, cycles in stalls.items())
     yield Statement(of.format(20), "Fig. 10(b)", "all buffers stall", shares, all(stalls.values()))
     yield Statement(of.format(20), "Fig. 10(b)", "the ROB stalls most", f"{most} stalls most", most == "ROB")
 

@@ -37,10 +37,21 @@ def test_all_instructions_take_more_cycles():
 
 
 def test_wrong_settings_are_named():
-    for arguments, words in ((["--set", "rs"], "PARAMETER=NUMBER"), (["--set", "speed=1"], "unknown parameter speed")):
+    for arguments, words in (
+        (["--set", "rs"], "PARAMETER=NUMBER"),
+        (["--set", "speed=1"], "unknown parameter speed"),
+        (["--set", "rob=100", "--set", "rob=200"], "rob has a value already"),
+    ):
         done = RUN.invoke(app, ["dag", "kernel", "mvm", *arguments])
         assert isinstance(done.exception, SettingError)
         assert words in str(done.exception)
+
+
+@pytest.mark.parametrize("sizes", ["0", "10.5", "100,-1"])
+def test_sizes_are_whole_numbers_from_1_on(sizes):
+    done = RUN.invoke(app, ["dag", "run", "no.c", "-f", "f", "--sizes", sizes, "--", "f8[N]", "N"])
+    assert isinstance(done.exception, SettingError)
+    assert f"--sizes takes whole numbers from 1 on, separated by commas; found {sizes!r}" in str(done.exception)
 
 
 def test_sweep_keeps_and_goes_on(tmp_path):
@@ -128,6 +139,8 @@ def test_a_measured_time_far_from_the_simulated_one_is_in_the_verdict(tmp_path, 
     (row,) = json.loads(CliRunner().invoke(app, call).stdout)
     assert [told in doubt for doubt in row["doubts"]] == [True] * bool(told)
     assert ("Do not rely on these cycles: measured here" in row["verdict"]) == bool(told)
+    assert ("what this DAG lacks decides" in row["verdict"]) == (times > 1.5)
+    assert ("calls in a row overlap" in row["verdict"]) == (times < 1)
     other = "zen4" if row["core"] != "zen4" else "zen5"  # what this machine takes says nothing of another core
     assert json.loads(CliRunner().invoke(app, [*call[:3], "--core", other, *call[3:]]).stdout)[0]["doubts"] == []
 

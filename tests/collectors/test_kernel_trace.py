@@ -410,7 +410,7 @@ def test_the_only_function_of_a_source_need_not_be_named(tmp_path):
     path.write_text(helper + only)
     assert list(pk.open_dags(str(path), arguments="f8[8], 8")) == ["scale"]
     path.write_text(helper + only + only.replace("scale", "other"))
-    with pytest.raises(SettingError, match=r"2 that qualify \(other, scale\)"):
+    with pytest.raises(SettingError, match=r"2 that qualify \(other and scale\)"):
         pk.open_dags(str(path), arguments="f8[8], 8")
 
 

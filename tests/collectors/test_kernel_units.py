@@ -1,5 +1,7 @@
 """What instructions of whole kernels cost in their DAGs, by hand, and what kernels may not do to the process."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -320,6 +322,67 @@ def test_a_kernel_that_would_end_the_process_is_refused(tmp_path):
     far = "  %k = shl i64 %i, 40\n  %q = getelementptr i8, ptr %p, i64 %k\n  %t = load i64, ptr %q"
     with pytest.raises(DataError, match="SIGSEGV, an access outside"):
         source(tmp_path, far).replay(lambda records, length: None)
+
+
+def test_a_kernel_that_does_not_return_is_told_and_can_be_stopped(tmp_path):
+    path = tmp_path / "endless.c"
+    path.write_text("void f(volatile long *a) { while (!*a) ; }\n")
+    started = time.monotonic()
+    traced = pk.trace_c(path, "f", np.zeros(1, np.int64))
+    with pytest.raises(PerfkitWarning, match="has not returned after 5 s of its first run"):
+        traced.dag()
+    assert 4 < time.monotonic() - started < 60
+
+
+FILLS = """void f(double *a, long n) { for (long i = 0; i < n; i++) a[i] = 1; }
+double g(const double *a, const int *b, long n) { double s = 0; for (long i = 0; i < n; i++) s += a[b[i]]; return s; }
+void h(char *a, long n) { a[n] = 1; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "words"),
+    [
+        ("f", (np.zeros(1000, np.float32), 1000), r"one at byte 4,000 of an array of 4,000 bytes \(float32\)"),
+        ("f", (np.zeros(999), 1000), r"one at byte 7,992 of an array of 7,992 bytes \(float64\)"),
+        ("g", (np.zeros(64), np.arange(65, dtype=np.int32), 65), r"one at byte 512 of an array of 512 bytes"),
+        ("g", (np.zeros(64), np.arange(62, dtype=np.int32), 64), r"one at byte 248 of an array of 248 bytes \(int32\)"),
+        ("h", (np.zeros(1001, np.int8), 1001), r"a store at byte 1,001 of an array of 1,001 bytes \(int8\)"),
+        ("h", (np.zeros(1000, np.int8), -3), r"a store at byte -3 of an array of 1,000 bytes \(int8\)"),
+    ],
+)
+def test_a_kernel_that_leaves_its_arrays_is_refused(tmp_path, function, arguments, words):
+    """Stores a few bytes behind an array ended this process (5 of 5 times) or had it wait for ever."""
+    path = tmp_path / "fills.c"
+    path.write_text(FILLS)
+    with pytest.raises(DataError, match=words):
+        pk.trace_c(path, function, *arguments).dag()
+
+
+def test_arrays_that_a_kernel_fills_to_their_ends_are_within_bounds(tmp_path):
+    """The whole of each array, of arrays that share memory, of none, and of code that relies on 64 bytes' alignment."""
+    path = tmp_path / "fills.c"
+    path.write_text(
+        FILLS + "void k(double *a, long n) { a = __builtin_assume_aligned(a, 64); "
+        "for (long i = 0; i < n; i++) a[i] += 1; }\n"
+    )
+    for length in (0, 1, 7, 999, 5000):
+        assert pk.trace_c(path, "f", np.zeros(length), length).run()[0].sum() == length
+        assert pk.trace_c(path, "k", np.zeros(length), length, flags=["-O3", "-mavx2"]).run()[0].sum() == length
+    whole = np.zeros(100)
+    traced = pk.trace_c(path, "g", whole, whole.view(np.int32)[:64], 64)
+    assert len(traced.run()) == 2
+
+
+def test_divisions_of_128_bits_call_what_the_compilers_library_has(tmp_path):
+    path = tmp_path / "wide.c"
+    path.write_text(
+        "unsigned long f(unsigned long b, long n) { unsigned long r = 1; for (long i = 0; i < n; i++) "
+        "r = (unsigned __int128)r * b % 1000000007u; return r; }\n"
+    )
+    with pytest.warns(PerfkitWarning, match="__divti3"):
+        traced = pk.trace_c(path, "f", 12345, 100, whole=True)
+    assert traced.dag().counts["I"] > 100
 
 
 def test_results_that_cannot_be_taken_are_refused(tmp_path):

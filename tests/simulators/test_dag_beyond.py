@@ -21,6 +21,7 @@ from perfkit.dag.program import (
     BlockProgram,
 )
 from perfkit.errors import SettingError
+from perfkit.simulators.dag.branches import _moving
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
 
@@ -200,6 +201,29 @@ def test_branches_of_a_trace_are_predicted_as_by_gus(tmp_path):
     assert free < runs[0] <= free + missed * (13 + 40)
     with pytest.raises(SettingError, match="whole=True"):
         pk.predict_branches(pk.open_dags("branchy", whole=False, core=core)["branchy"], core)
+
+
+def test_indirect_jumps_are_counted_where_they_go_elsewhere_and_that_is_known(tmp_path):
+    """Of two jumps, by hand: one goes 2, 3, 2, 2 (a change is known, one is mispredicted), the other 5, 5, 4."""
+    indirect = np.array([True, True, False, False, False, False])
+    stream = np.array([0, 2, 1, 5, 0, 3, 1, 5, 0, 2, 1, 4, 0, 2])
+    wrong = np.zeros(len(stream), dtype=bool)
+    assert _moving(stream, wrong, indirect) == 3
+    wrong[5] = True  # the jump to 3
+    assert _moving(stream, wrong, indirect) == 2
+    source = tmp_path / "turns.c"
+    cases = "".join(f'case {k}: a = a * {2 * k + 3} + {k}; __asm__ volatile("nop"); break; ' for k in range(8))
+    source.write_text(
+        "long turns(long step, long n) { long a = 1; for (long i = 0; i < n; i++) switch (i * step & 7) { "
+        f"{cases} }} return a; }}\n"
+    )
+    core = pk.Microarchitecture.load("zen4")
+    told = []
+    for step in (1, 8):
+        (nodes,) = pk.open_dags(str(source), function="turns", arguments=f"{step} 800".split(), core=core).values()
+        told.append(DagScheduler(core, record=False).run(pk.predict_branches(nodes, core)).doubts)
+    assert any("go elsewhere than the time before 7" in said for said in told[0])  # 799 less what is learnt first
+    assert not any("elsewhere" in said for said in told[1])
 
 
 def test_cores_have_the_ports_of_their_tables():

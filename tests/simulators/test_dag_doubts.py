@@ -12,6 +12,7 @@ from perfkit.dag.doubts import (
     CALLS,
     MISSED,
     MISSED_AT_FIRST,
+    MOVING,
     SPLIT,
     STRINGS,
     UNITS,
@@ -34,6 +35,7 @@ from tests.simulators.assembled import loop, needs_assembler, same_place
         ({MISSED: "10", MISSED_AT_FIRST: "40"}, "10 are simulated as missed"),
         ({MISSED: "10", MISSED_AT_FIRST: "40", UNMISSED: "800"}, "with none it would be 800"),
         ({MISSED_AT_FIRST: "160"}, "160 follow no pattern"),
+        ({MOVING: "60"}, "go elsewhere than the time before 60 times"),
         ({UNITS: "1200"}, "need at least 1,200 cycles by the core's instruction table, 1.2 times as many"),
     ],
 )

@@ -6,18 +6,22 @@ import contextlib
 import ctypes
 import faulthandler
 import hashlib
+import mmap
 import os
 import re
+import select
 import signal
+import struct
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from perfkit.collectors.dag.fences import Beyond, Fences
 from perfkit.collectors.dag.ir_module import readable
 from perfkit.collectors.dag.llvm_ir import ENTRY_SYMBOLS, REPEAT, Instrumented
 from perfkit.dag.doubts import UNSEEN_CALLS
@@ -31,7 +35,9 @@ _BUFFER = 1 << 16  # records of 8 bytes: half a megabyte stays in the second-lev
 _PAGE = 4096
 _APART = 17 * 64  # bytes from the place of one array in its page to that of the next
 ROOM = 4096  # numbers of eight bytes that numba's convention may return: an array is seven and more of them
-_RETURNED = 83  # the exit status of a process in which a kernel returned
+_RETURNED, _LEFT, _FAILED = 83, 84, 85  # exit statuses: a kernel returned, left its arrays, was not called
+_PATIENCE = 5  # seconds of a kernel's first run, behind which it is said that it goes on
+_TOLD = struct.Struct("=qq?")  # what a child process says of an access outside of an array
 _FAULTS: dict[int, str] = {
     signal.SIGFPE: "SIGFPE, a division of integers by zero or one whose result does not fit",
     signal.SIGSEGV: "SIGSEGV, an access outside of its arrays or recursion that does not end",
@@ -39,6 +45,7 @@ _FAULTS: dict[int, str] = {
     signal.SIGILL: "SIGILL, an instruction that this machine does not have, or code that is never to be reached",
     signal.SIGABRT: "SIGABRT, by abort() or a failed assertion",
 }
+_MADE_CALLS = re.compile(r"\b(?:i128|fp128|half|bfloat)\b")
 _LIBRARIES = ("libm.so.6", "libstdc++.so.6", "libgcc_s.so.1")
 # Numba numbers its functions in the order of their compilation, within their names and one message's length.
 _NUMBERED = re.compile(r"B\d+v\d+|^.*missing Environment.*$", re.MULTILINE)
@@ -203,32 +210,71 @@ class KernelTrace:
             np.copyto(work, original)
 
     def _try(self, function: Any, before: Callable[[], None] = lambda: None) -> None:
-        """Run a kernel that has not run yet in a process of its own: a fault would end this one without a word."""
+        """Run a kernel that has not run yet in a process of its own: a fault would end this one without a word.
+
+        Its arrays lie between fences there: a store a few bytes beyond one would not be a fault, but ruin what this
+        process has behind it.
+        """
         if "tried" in self._loaded:
             return
         self._restore()
+        told = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child runs the kernel alone
             child = os.fork()
         if child == 0:
-            try:
-                faulthandler.disable()
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                before()
-                function(*self.native)
-            finally:
-                os._exit(_RETURNED)
+            self._first_run(function, before, told)
         status = 0
         try:
+            if not _ends_within(child, _PATIENCE):
+                said = (
+                    f"{self.name} has not returned after {_PATIENCE} s of its first run, and goes on: Ctrl-C stops it"
+                )
+                warnings.warn(said, PerfkitWarning, stacklevel=4)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        except KeyboardInterrupt:
+        except BaseException:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             raise
+        if status == _LEFT:
+            raise DataError(f"{self.name}: {self._left(Beyond(*_TOLD.unpack_from(told)))}")
         if status != _RETURNED:
             how = f"exit status {status}" if status >= 0 else _FAULTS.get(-status, f"signal {-status}")
             raise DataError(f"{self.name} ends the process that calls it with these arguments: {how}")
         self._loaded["tried"] = True
+
+    def _first_run(self, function: Any, before: Callable[[], None], told: mmap.mmap) -> NoReturn:
+        """Run the kernel in this process, a child, and end it with what came of it."""
+
+        def leave(found: Beyond) -> None:
+            _TOLD.pack_into(told, 0, *found)
+            os._exit(_LEFT)
+
+        status = _FAILED
+        try:
+            faulthandler.disable()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            fences = Fences(_spans([work for work, _ in self.arrays]), _aligned(self.code.plain))
+            _kept = fences.watch(leave)
+            places = {work.ctypes.data: fences.place(work.ctypes.data) for work, _ in self.arrays}
+            before()
+            function(*(places.get(value, value) if isinstance(value, int) else value for value in self.native))
+            if found := fences.changed():
+                leave(found)
+            status = _RETURNED
+        finally:
+            os._exit(status)
+
+    def _left(self, found: Beyond) -> str:
+        """Say which array the kernel left, and by how much."""
+        spans = _spans([work for work, _ in self.arrays])
+        begin, end = spans[found.array]
+        array = next(work for work, _ in self.arrays if begin <= work.ctypes.data <= end)
+        return (
+            f"expected loads and stores within its arrays, found {'a store' if found.stored else 'one'} at byte "
+            f"{found.offset:,} of an array of {end - begin:,} bytes ({array.dtype}): give it an array as long as the "
+            "code goes, of the type that it has there, or smaller sizes"
+        )
 
     def _run(self, function: Any, before: Callable[[], None] = lambda: None) -> None:
         self._try(function, before)
@@ -245,6 +291,21 @@ class KernelTrace:
             self._loaded[which] = (machine, ctypes.CFUNCTYPE(_CTYPES[self.returns], *types)(address))
         machine, function = self._loaded[which]
         return machine, function
+
+
+def _ends_within(child: int, seconds: int) -> bool:
+    """Wait so long for a child process to end; return whether it did."""
+    watched = os.pidfd_open(child)
+    try:
+        return bool(select.select([watched], [], [], seconds)[0])
+    finally:
+        os.close(watched)
+
+
+def _aligned(ir: str) -> int:
+    """Return to how many bytes, 64 at most, an array may have to be aligned for what its code was promised."""
+    found = re.findall(r"\balign (\d+)|\"align\"\(ptr [^,()]+, i64 (\d+)", ir)
+    return min(64, max((int(a or b) for a, b in found), default=8))
 
 
 def _only_read(argument: Any) -> bool:
@@ -291,7 +352,8 @@ def _check_resolved(llvm: Any, module: Any) -> None:
     """Refuse a module that calls what nothing defines: its call would end the process."""
     wanted = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     missing = [name for name in wanted if not llvm.address_of_symbol(name)]
-    for library in _LIBRARIES if missing else ():
+    # What divides numbers of 128 bits is in libgcc, and is no call yet.
+    for library in _LIBRARIES if missing or _MADE_CALLS.search(str(module)) else ():
         with contextlib.suppress(RuntimeError):  # not on this system
             llvm.load_library_permanently(library)
         missing = [name for name in missing if not llvm.address_of_symbol(name)]

@@ -20,7 +20,7 @@ from perfkit.collectors.dag.ir_module import IrFunction, IrModule, IrValue, read
 from perfkit.collectors.dag.ir_operations import MEMCPY, MEMSET, MOVES, IrOperation, IrPart, IrReader
 from perfkit.collectors.tracer.demangle import demangled, matching
 from perfkit.dag.program import CALL, LOAD, RETURN, STORE, BlockProgram
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, closest, listed
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
@@ -203,8 +203,10 @@ def _entry(module: IrModule, entry: str) -> str:
         return mangled[0]
     if mangled:
         raise DataError(f"several functions are called {entry!r}: {', '.join(mangled)}; name one of them")
-    known = ", ".join(sorted(_plain(name) or name for name in module.functions)[:8]) or "none"
-    raise DataError(f"the IR defines no function {entry!r}; it defines: {known}")
+    known = sorted(_plain(name) or name for name in module.functions)
+    near = closest(entry, known)
+    told = listed([*near, *(name for name in known if name not in near)], 20) or "none"
+    raise DataError(f"the IR defines no function {entry!r}; it defines: {told}")
 
 
 def only_function(ir: str) -> str:
@@ -218,7 +220,7 @@ def only_function(ir: str) -> str:
     own = [f.name for f in read_module(ir).functions.values() if not _INSIDE & set(f.header.partition("@")[0].split())]
     if len(own) == 1:
         return _plain(own[0]) or own[0]
-    known = ", ".join(sorted(_plain(name) or name for name in own)[:8]) or "none"
+    known = listed(sorted(_plain(name) or name for name in own), 20) or "none"
     raise SettingError(f"name the function to trace: the source has {len(own)} that qualify ({known})")
 
 

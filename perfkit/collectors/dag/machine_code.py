@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfkit.trace.trace import Trace
 
 _LINKERS = ("ld", "gcc", "cc", "clang")
-_VERSIONED = ("libc.so.6", "libm.so.6")
+_VERSIONED = ("libc.so.6", "libm.so.6", "libstdc++.so.6")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ def _libraries() -> list[str]:
         mapped = Path("/proc/self/maps").read_text().split()
     except OSError:
         return []
-    return sorted({word for word in mapped if word.startswith("/") and Path(word).name in _VERSIONED})
+    return sorted({word for word in mapped if word.startswith("/") and Path(word).name.startswith(_VERSIONED)})
 
 
 def _arguments(kernel: KernelTrace) -> Iterator[Any]:

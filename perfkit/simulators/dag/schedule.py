@@ -260,7 +260,7 @@ def changed_by(scheduler: DagScheduler, changes: Sequence[str], told: str = "") 
     Raises
     ------
     SettingError
-        A change is not written so, or there is no such parameter: the message names the known ones.
+        A change is not written so, comes twice, or there is no such parameter: the message names the known ones.
 
     Examples
     --------
@@ -269,12 +269,16 @@ def changed_by(scheduler: DagScheduler, changes: Sequence[str], told: str = "") 
     """
     found: Any = scheduler
     switches = scheduler.settings()
+    given: set[str] = set()
     for item in (text.strip() for text in changes):
         parameter, sign, text = (part.strip() for part in item.partition("="))
         if not item:
             continue
         if not sign:
             raise SettingError(f"{told}{item}: PARAMETER=NUMBER expected")
+        if parameter in given:
+            raise SettingError(f"{told}{item}: {parameter} has a value already: give each parameter once")
+        given.add(parameter)
         words = parameter in ("l3_rounding", "below_l1")
         try:
             value: Any = text if words else float(text)
