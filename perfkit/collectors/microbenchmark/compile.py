@@ -206,7 +206,7 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
     words, last = _compile_words(batch), _link_words(batch, one)
     if not study.is_program and not one.sources:
         wanted = [*_noting(batch, one.key), "-shared", "-o", partial, main]
-        message = _run([*words, *wanted, *last], place)
+        message = _run([*words, *wanted, *last], place, one)
     else:
         message, objects = _compile_sources(batch, one, place, words)
         message = message or _run([*words, "-shared", "-o", partial, *objects, *last], place)
@@ -233,12 +233,16 @@ def _redefined(batch: Batch, one: Variant, place: Path, words: Sequence[str]) ->
     """Return a complaint where a kernel or header defines or undefines a dimension's macro itself, or ""."""
     users, own = _files_noted(one.key, place)
     kernel = () if batch.study.assembly is not None else (place / "kernel").glob("*")
-    names = redefined.changed_in(re.findall(r"^#define (\w+)", one.macros, re.MULTILINE), users | own, kernel)
+    names = redefined.changed_in(_macros(one), users | own, kernel)
     main = _main_file(batch, one)
     for unit in (main, *one.sources) if names else ():
         if unit and (told := redefined.complaint(words, unit, main if unit == main else f"{one.key}.h", names, place)):
             return told
     return ""
+
+
+def _macros(one: Variant) -> dict[str, str]:
+    return dict(re.findall(r"^#define (\w+) (.*)$", one.macros, re.MULTILINE))
 
 
 def _asked_wrongly(message: str, study: Study) -> str:
@@ -316,7 +320,7 @@ def _compile_sources(batch: Batch, one: Variant, place: Path, words: Sequence[st
         made = f"{one.key}.{number}.o"
         macros = [] if name == _main_file(batch, one) else ["-include", f"{one.key}.h"]
         wanted = [*macros, *_noting(batch, f"{one.key}.{number}"), "-c", "-o", made, name]
-        message = _run([*words, *wanted], place)
+        message = _run([*words, *wanted], place, one)
         if message:
             return message, []
         objects.append(made)
@@ -426,8 +430,8 @@ def _link_words(batch: Batch, one: Variant) -> list[str]:
     return words
 
 
-def _run(words: Sequence[str], place: Path) -> str:
-    """Run the compiler; returns its complaint or ""."""
+def _run(words: Sequence[str], place: Path, one: Variant | None = None) -> str:
+    """Run the compiler, on a variant's own sources if it is given; returns its complaint or ""."""
     try:
         done = toolchain.run_tool(words, timeout=_TIME_LIMIT, cwd=place)
     except UnavailableError as error:
@@ -436,6 +440,8 @@ def _run(words: Sequence[str], place: Path) -> str:
         return ""
     if "No space left on device" in done.stderr:
         raise DataError(f"no space left on the disk of {place}: make room, and the study resumes")
+    if one is not None and (taken := redefined.named_otherwise(done.stderr, _macros(one), one.key)):
+        return taken
     return shortened(done.stderr) or f"exit status {done.returncode} without a message"
 
 
