@@ -30,6 +30,7 @@ from perfkit.collectors.microbenchmark.files_read import (
     search_of,
     texts_of,
 )
+from perfkit.collectors.microbenchmark.not_flushed import data_sizes, not_flushed
 from perfkit.collectors.microbenchmark.sources import (
     EMPTY_REGION,
     LOOP,
@@ -461,6 +462,7 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
     records = _records(place) if "vectorization" in study.static else {}
     kernel = not study.is_program and study.assembly is None
     empty = _empty(batch, place) if kernel and good else None
+    own = dict(zip(found, data_sizes(objects), strict=True)) if kernel and study.cache == "cold" else {}
     out = []
     for one in good:
         if study.is_program and found[one.key] and "main" not in found[one.key]:
@@ -485,17 +487,19 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
                 "the compiler worked out the region's loop beforehand: only constants are left of it, and the time is "
                 "not the loop's; use PK_KEEP on what it computes from"
             )
+        elif one.key in own:
+            note = not_flushed(found[one.key], regions[one.key], own[one.key])
         static: dict[str, float] = {}
         if "mix" in study.static:
             static |= toolchain.instruction_mix(loops[one.key])
         static |= figures.get(one.key, {}) | more.get(one.key, {})
         if "vectorization" in study.static:
             static |= _vectorized(records.get(one.key, ()), whole=study.is_program)
-        (files, own), marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
+        (files, theirs), marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
         if study.is_program and not study.region and not marks and _mentions_start(study, files):
             note = "all of main() was timed: pk_start() stands in the sources, and is not called in what was compiled"
         code = Code.ANY if study.is_program else kind_of_code(regions[one.key], marks)
-        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, own, marks, code))
+        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, theirs, marks, code))
     return out
 
 
