@@ -44,6 +44,7 @@ RESERVED = frozenset(
      "predicted_high", "repetitions", "kind", "LAST_CACHE", "CPUS")
 )  # fmt: skip
 _OF_ASSEMBLY = ("INSTRUCTIONS", "ORDER")
+_OF_KERNELS = ("pk", "memory", "memory_size")
 _STATIC = {  # what is known of their names beforehand
     "mix": {"static_instructions"},
     "mca": {"mca_cycles", "mca_block_rthroughput", "mca_ipc", "mca_uops_per_cycle"},
@@ -62,12 +63,12 @@ CPP = frozenset((".cc", ".cpp", ".cxx", ".C"))
 CALM = 100_000
 """Spaces larger than this are refused unless the caller says that it is meant."""
 _KEYWORDS = frozenset(
-    ("alignas", "alignof", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr",
-     "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "extern", "false", "float", "for",
-     "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "nullptr",
+    ("alignas", "alignof", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr",
+     "continue", "default", "defined", "delete", "do", "double", "else", "enum", "explicit", "extern", "false", "float",
+     "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "nullptr",
      "operator", "private", "protected", "public", "register", "restrict", "return", "short", "signed", "sizeof",
      "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename",
-     "union", "unsigned", "using", "virtual", "void", "volatile", "while")
+     "typeof", "union", "unsigned", "using", "virtual", "void", "volatile", "while")
 )  # fmt: skip
 
 
@@ -288,6 +289,11 @@ class Study(Strict):
                 )
             if name.lower().startswith("pk_"):
                 raise ValueError(f"{name!r} cannot name a dimension: names with PK_ are those of perfkit.h")
+            if name in _OF_KERNELS and self.assembly is None and not self.is_program:
+                raise ValueError(
+                    f"{name!r} cannot name a dimension: the macro would replace it where a kernel says pk->memory or "
+                    "pk->memory_size; name it otherwise, such as BYTES"
+                )
             if name in RESERVED:
                 raise ValueError(
                     f"{name!r} cannot name a dimension: it is taken by a column of perfkit's tables or a value of "

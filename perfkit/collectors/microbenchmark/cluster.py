@@ -119,6 +119,7 @@ def measure_batch(settings: dict[str, Any], part: Sequence[Task], seed: int, run
     from distributed import get_worker
 
     from perfkit.collectors.microbenchmark import compile as compiling
+    from perfkit.collectors.microbenchmark.inputs import Inputs
     from perfkit.collectors.microbenchmark.lock import measuring_lock
     from perfkit.collectors.microbenchmark.passes import measure_all
 
@@ -129,12 +130,12 @@ def measure_batch(settings: dict[str, Any], part: Sequence[Task], seed: int, run
         built: dict[str, compiling.Built] = {}
         for one in compiling.batches_of(study, part, len(part)):
             built |= {result.key: result for result in compiling.compile_batch(one, objects)}
-        done = []
+        done, inputs = [], Inputs(study, part)
         with measuring_lock():
             told: dict[str, dict[str, str]] = {"files": {}, "own": {}}
             for record in measure_all(study, part, built, harness, objects, seed):
-                made = built[record["key"]]
-                for kind, files in (("files", made.files), ("own", made.own)):
+                made, given = built[record["key"]], inputs.read_by(record["key"]) if record["status"] == "ok" else {}
+                for kind, files in (("files", made.files | given), ("own", made.own)):
                     record[kind] = {path: state for path, state in files.items() if told[kind].get(path) != state}
                     told[kind] |= files
                 worker.log_event(_TOPIC, {"run": run, "record": record})

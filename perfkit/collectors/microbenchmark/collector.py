@@ -20,6 +20,7 @@ from perfkit.collectors.host.machine_state import prepared, read_state
 from perfkit.collectors.host.osaca import architecture
 from perfkit.collectors.microbenchmark import compile as compiling
 from perfkit.collectors.microbenchmark.files_read import LINKED, files_of
+from perfkit.collectors.microbenchmark.inputs import Inputs
 from perfkit.collectors.microbenchmark.lock import measuring_lock
 from perfkit.collectors.microbenchmark.origin import check_files, check_origin, metadata_of
 from perfkit.collectors.microbenchmark.passes import Task, measure_all, record_of, usable_cpus
@@ -353,8 +354,15 @@ class Microbenchmark:
         def say(what: str) -> None:
             self._say(done[0], total, what)
 
+        inputs = Inputs(study, todo)
+
+        def note(key: str, experiment: dict[str, Any]) -> None:
+            if inputs.note(key, metadata):
+                _keep(folder, metadata)
+            store.add_experiment(key, experiment)
+
         with measuring_lock(say=say):
-            earlier, note = store.experiments(), store.add_experiment
+            earlier = store.experiments()
             for record in measure_all(study, todo, built, harness, objects, self.seed, earlier, note, say):
                 store.add(record)
                 done[0] += 1
@@ -436,8 +444,9 @@ def _note(store: Store, metadata: dict[str, Any], record: dict[str, Any]) -> Non
             if known != found:
                 mend = "put it back" if known else "none was there: take it away"
                 raise SettingError(
-                    f"the header, source or library {path} that {record.get('host') or 'a worker'} read is not that of "
-                    f"the rows of {store.folder} before: {mend}, or name another folder; the rows that arrived are kept"
+                    f"the header, source, library or input {path} that {record.get('host') or 'a worker'} read is not "
+                    f"that of the rows of {store.folder} before: {mend}, or name another folder; the rows that arrived "
+                    "are kept"
                 )
         anew = anew or bool(files.keys() - before.keys())
         before |= files
@@ -463,9 +472,14 @@ def collect_batch(study_text: str, todo: Sequence[Task]) -> list[dict[str, Any]]
         built: dict[str, compiling.Built] = {}
         for one in compiling.batches_of(study, todo, len(todo)):
             built |= {result.key: result for result in compiling.compile_batch(one, objects)}
+        inputs = Inputs(study, todo)
         with measuring_lock():
-            found = measure_all(study, todo, built, harness, objects)
-            return [record | {"files": one.files, "own": one.own} for record in found for one in [built[record["key"]]]]
+            found = list(measure_all(study, todo, built, harness, objects))
+        out = []
+        for record in found:
+            made, read = built[record["key"]], inputs.read_by(record["key"]) if record["status"] == "ok" else {}
+            out.append(record | {"files": made.files | read, "own": made.own})
+        return out
 
 
 def _known_before(study: Study, space: Sequence[Task]) -> pd.DataFrame:

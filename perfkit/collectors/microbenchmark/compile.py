@@ -30,6 +30,7 @@ from perfkit.collectors.microbenchmark.files_read import (
     search_of,
     texts_of,
 )
+from perfkit.collectors.microbenchmark.not_flushed import data_sizes, not_flushed
 from perfkit.collectors.microbenchmark.sources import (
     EMPTY_REGION,
     LOOP,
@@ -206,7 +207,7 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
     words, last = _compile_words(batch), _link_words(batch, one)
     if not study.is_program and not one.sources:
         wanted = [*_noting(batch, one.key), "-shared", "-o", partial, main]
-        message = _run([*words, *wanted, *last], place)
+        message = _run([*words, *wanted, *last], place, one)
     else:
         message, objects = _compile_sources(batch, one, place, words)
         message = message or _run([*words, "-shared", "-o", partial, *objects, *last], place)
@@ -233,12 +234,16 @@ def _redefined(batch: Batch, one: Variant, place: Path, words: Sequence[str]) ->
     """Return a complaint where a kernel or header defines or undefines a dimension's macro itself, or ""."""
     users, own = _files_noted(one.key, place)
     kernel = () if batch.study.assembly is not None else (place / "kernel").glob("*")
-    names = redefined.changed_in(re.findall(r"^#define (\w+)", one.macros, re.MULTILINE), users | own, kernel)
+    names = redefined.changed_in(_macros(one), users | own, kernel)
     main = _main_file(batch, one)
     for unit in (main, *one.sources) if names else ():
         if unit and (told := redefined.complaint(words, unit, main if unit == main else f"{one.key}.h", names, place)):
             return told
     return ""
+
+
+def _macros(one: Variant) -> dict[str, str]:
+    return dict(re.findall(r"^#define (\w+) (.*)$", one.macros, re.MULTILINE))
 
 
 def _asked_wrongly(message: str, study: Study) -> str:
@@ -316,7 +321,7 @@ def _compile_sources(batch: Batch, one: Variant, place: Path, words: Sequence[st
         made = f"{one.key}.{number}.o"
         macros = [] if name == _main_file(batch, one) else ["-include", f"{one.key}.h"]
         wanted = [*macros, *_noting(batch, f"{one.key}.{number}"), "-c", "-o", made, name]
-        message = _run([*words, *wanted], place)
+        message = _run([*words, *wanted], place, one)
         if message:
             return message, []
         objects.append(made)
@@ -426,8 +431,8 @@ def _link_words(batch: Batch, one: Variant) -> list[str]:
     return words
 
 
-def _run(words: Sequence[str], place: Path) -> str:
-    """Run the compiler; returns its complaint or ""."""
+def _run(words: Sequence[str], place: Path, one: Variant | None = None) -> str:
+    """Run the compiler, on a variant's own sources if it is given; returns its complaint or ""."""
     try:
         done = toolchain.run_tool(words, timeout=_TIME_LIMIT, cwd=place)
     except UnavailableError as error:
@@ -436,6 +441,8 @@ def _run(words: Sequence[str], place: Path) -> str:
         return ""
     if "No space left on device" in done.stderr:
         raise DataError(f"no space left on the disk of {place}: make room, and the study resumes")
+    if one is not None and (taken := redefined.named_otherwise(done.stderr, _macros(one), one.key)):
+        return taken
     return shortened(done.stderr) or f"exit status {done.returncode} without a message"
 
 
@@ -455,6 +462,7 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
     records = _records(place) if "vectorization" in study.static else {}
     kernel = not study.is_program and study.assembly is None
     empty = _empty(batch, place) if kernel and good else None
+    own = dict(zip(found, data_sizes(objects), strict=True)) if kernel and study.cache == "cold" else {}
     out = []
     for one in good:
         if study.is_program and found[one.key] and "main" not in found[one.key]:
@@ -479,17 +487,19 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
                 "the compiler worked out the region's loop beforehand: only constants are left of it, and the time is "
                 "not the loop's; use PK_KEEP on what it computes from"
             )
+        elif one.key in own:
+            note = not_flushed(found[one.key], regions[one.key], own[one.key])
         static: dict[str, float] = {}
         if "mix" in study.static:
             static |= toolchain.instruction_mix(loops[one.key])
         static |= figures.get(one.key, {}) | more.get(one.key, {})
         if "vectorization" in study.static:
             static |= _vectorized(records.get(one.key, ()), whole=study.is_program)
-        (files, own), marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
+        (files, theirs), marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
         if study.is_program and not study.region and not marks and _mentions_start(study, files):
             note = "all of main() was timed: pk_start() stands in the sources, and is not called in what was compiled"
         code = Code.ANY if study.is_program else kind_of_code(regions[one.key], marks)
-        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, own, marks, code))
+        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, theirs, marks, code))
     return out
 
 

@@ -246,7 +246,8 @@ def libraries(words: Sequence[str], last: Sequence[str]) -> dict[str, str]:
 def hash_of(path: str) -> str:
     """Return a file's SHA-256, or "" if it cannot be read."""
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
 

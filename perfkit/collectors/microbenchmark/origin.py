@@ -29,8 +29,9 @@ def metadata_of(study: Study, state: MachineState) -> dict[str, Any]:
     return {
         "study": study.name, "fingerprint": study.fingerprint(), "kind": "measured", "date": now(),
         "perfkit": WRITER, "compilers": versions, "machine": json.loads(json.dumps(state.to_dict())),
-        "policy": study.policy.model_dump(), "cache": study.cache, "files": {}, "own": {}, "host": dict(study.host),
-        "executions": study.executions, "environment": {name: os.environ.get(name, "") for name in ENVIRONMENT},
+        "policy": study.policy.model_dump(), "cache": study.cache, "files": {}, "own": {}, "written": [],
+        "host": dict(study.host), "executions": study.executions,
+        "environment": {name: os.environ.get(name, "") for name in ENVIRONMENT},
     }  # fmt: skip
 
 
@@ -98,7 +99,7 @@ def check_origin(folder: Path, metadata: dict[str, Any], here: bool = True) -> N
     files = before.get("files", {})  # of a cluster they may lie where the workers are
     own = before.get("own", {})  # of a cluster they are the workers'
     check_files(folder, files | own if here else {path: known for path, known in files.items() if Path(path).exists()})
-    metadata["files"], metadata["own"] = files, own
+    metadata["files"], metadata["own"], metadata["written"] = files, own, before.get("written", [])
     for name in ("host", "kernel", "hypervisor", "governors", "turbo", "smt") if here else ():
         if machine.get(name) != now_on[name]:
             warnings.warn(
@@ -110,7 +111,7 @@ def check_origin(folder: Path, metadata: dict[str, Any], here: bool = True) -> N
 
 
 def check_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Refuse to mix rows of before and after a change of a header, source file or library."""
+    """Refuse to mix rows of before and after a change of a header, source file, library or a program's input."""
     for path, known in files.items():
         if hash_of(path) != known:
             if not known:
@@ -120,6 +121,6 @@ def check_files(folder: Path, files: Mapping[str, str]) -> None:
                 )
             gone = "" if Path(path).is_file() else " (it is gone)"
             raise SettingError(
-                f"the header, source or library {path} has changed{gone} since rows of {folder} were measured: put "
-                "it back, or name another folder"
+                f"the header, source, library or input {path} has changed{gone} since rows of {folder} were measured: "
+                "put it back, or name another folder"
             )

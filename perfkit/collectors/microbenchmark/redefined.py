@@ -1,10 +1,11 @@
-"""Dimensions whose macros a kernel, or a header, defines or undefines itself: what is measured is not the row's value.
+"""Dimensions whose macros a kernel or header changes, so that a row is not what it says, or whose names it has too.
 
 A preprocessor is asked only about a unit of which a text defines or undefines a dimension's name, for `#ifndef N` may
 stand around it.
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,12 @@ _CHANGES = re.compile(rf"^[ \t]*#{_SPACE}*(?:define|undef){_SPACE}+([A-Za-z_]\w*
 _RESTORED = re.compile(r'\bpop_macro\s*\(\s*\\?"(\w+)\\?"')
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)')
 _CHANGE = re.compile(r"#(define|undef) ([A-Za-z_]\w*)(.*)")
+_SAID = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):\d+: (?P<kind>(?:fatal )?error|note): (?P<text>.*)$")
+_EXPANDED = re.compile(r"(?:in expansion of|expanded from) macro '(\w+)'")
+_NO_NAME = re.compile(  # what compilers say where a macro's value stands in place of a name
+    r"expected (identifier|unqualified-id|member name|';', ',' or '\)'|',' or '\.\.\.'|'\)')|two or more data types"
+    r"|cannot combine with|declaration does not declare|lvalue required|expression is not assignable"
+)
 
 
 def changed_in(names: Iterable[str], files: Mapping[str, str], kernel: Iterable[Path]) -> set[str]:
@@ -113,3 +120,39 @@ def _is_named(lines: Iterable[_Line], name: str, place: Path) -> bool:
             if re.search(rf"^(?![ \t]*#[ \t]*(?:undef|define)[ \t]+{name}\b).*\b{name}\b", code, re.MULTILINE):
                 return True
     return False
+
+
+def named_otherwise(said: str, macros: Mapping[str, str], key: str) -> str:
+    """Return a complaint where a compiler's first error is that a dimension's name stands for something else, or "".
+
+    Parameters
+    ----------
+    said : str
+        What gcc or clang said.
+    macros : mapping
+        The dimensions' names and values.
+    key : str
+        Of the files that define them: their names without the ending.
+    """
+    lines = said.splitlines()
+    found = [(at, match) for at, line in enumerate(lines) if (match := _SAID.match(line))]
+    first = next((number for number, (_, match) in enumerate(found) if match["kind"] != "note"), len(found))
+    if first == len(found) or not _NO_NAME.match(found[first][1]["text"]):
+        return ""
+    at, error = found[first]
+    notes = itertools.takewhile(lambda match: match["kind"] == "note", (match for _, match in found[first + 1 :]))
+    expanded = ((match, name[1]) for match in notes if (name := _EXPANDED.match(match["text"])))
+    note, name = next(((match, name) for match, name in expanded if name in macros), (error, ""))
+    where = next((one for one in (error, note) if Path(one["file"]).stem != key), None)
+    if not name and where is None:  # gcc says nothing more of what stands in a header of its own or the system's
+        name = dict(enumerate(macros, 1)).get(int(error["line"]), "")
+    elif not name:  # assigned to: gcc says no macro then
+        code = lines[at + 1] if at + 1 < len(lines) else ""
+        name = next((one for one in macros if re.search(rf"\b{one}\s*([-+*/%&|^]?=[^=]|\+\+|--)", code)), "")
+    if not name:
+        return ""
+    place = f"{Path(where['file']).name}, line {where['line']}," if where else "a header of the system"
+    return (
+        f"the dimension {name} is a macro ({macros[name]} in this row), and {place} has {name} for something else "
+        f"({error['text']}): rename the dimension" + (f", or what the kernel calls {name}" if where else "")
+    )

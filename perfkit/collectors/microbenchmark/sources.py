@@ -68,11 +68,11 @@ def kernel_name(study: Study) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9._-]+", name) else "kernel.c"
 
 
-LOOP = """PK_LINKAGE __attribute__((noinline)) void pk_run(pk_context *pk) {
-    for (long step = 0, steps = pk->steps; step < steps; step++) {
-        PK_MAY_GO_TO(execution_ends);
-        pk_region(pk, step);
-    execution_ends:
+LOOP = """PK_LINKAGE __attribute__((__noinline__)) void pk_run(pk_context *pk) {
+    for (long pk_step = 0, pk_steps = pk->steps; pk_step < pk_steps; pk_step++) {
+        PK_MAY_GO_TO(pk_execution_ends);
+        pk_region(pk, pk_step);
+    pk_execution_ends:
         PK_EXECUTION_ENDS();
     }
 }

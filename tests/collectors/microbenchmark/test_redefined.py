@@ -1,10 +1,14 @@
-"""A kernel or a header that defines or undefines a dimension's macro: the row would not be what it says."""
+"""Dimensions are macros: a kernel or header that changes one, and names that others have as well."""
+
+import re
 
 import pytest
 
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.microbenchmark.compile import batches_of, compile_batch
-from perfkit.study.study import Study
+from perfkit.collectors.microbenchmark.sources import LOOP, NATIVE
+from perfkit.errors import SettingError
+from perfkit.study.study import _KEYWORDS, RESERVED, Study, text_without_comments
 
 BODY = "PK_REGION { long n = N; PK_KEEP(n); }\n"
 DEFINED = "the dimension N is 100 in this row, and is defined as 500 in {}, line {}"
@@ -88,3 +92,86 @@ def test_flags_by_which_no_object_is_made_fail_their_row(tmp_path, flag):
     """A stranger's: `-O2 -S` beside `-O2` ended the whole study with "objdump cannot read"."""
     told = message(tmp_path, BODY, flags=f"-O1 {flag}")
     assert "no shared object is made" in told
+
+
+# What kernels use of perfkit.h, and of the C library through it; words of the preprocessor, of C and of compilers.
+LEFT = {
+    "pk", "step", "memory", "memory_size", "stddef", "stdint", "stdio", "stdlib", "string", "h",
+    "size_t", "uint64_t", "uintptr_t", "snprintf", "strcmp", "ifndef", "ifdef", "endif", "define", "defined", "include",
+    "elif",
+}  # fmt: skip
+NAMES = [
+    "n", "i", "j", "x", "it", "at", "end", "from", "size", "low", "high", "name", "value", "known", "report",
+    "reports", "kept", "lost", "begun", "begins", "ticks", "marked", "mixed", "thread", "label", "fixed", "given",
+    "used", "unused", "retain", "weak", "visibility", "noinline", "always_inline", "execution_ends", "items", "got",
+    "data"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang", "g++"])
+def test_names_that_only_perfkit_has_are_free_for_dimensions(tmp_path, compiler):
+    """A stranger's: `n`, `i`, `step` and the like failed in gcc's own words about perfkit.h."""
+    language = "c++" if "++" in compiler else "c"
+    dimensions = {name: [7] for name in [*NAMES, "step"] if name not in RESERVED}
+    kernel = (
+        '#include "polybench.h"\nPK_SETUP { PK_REPORT("steps", pk->steps); }\n'
+        "PK_FLUSH { pk_flush_range(pk->memory, 64); }\n"
+        "PK_REGION { PK_BEGIN; long total = n + i + x + step; PK_KEEP(total); PK_END; }\n"
+    )
+    assert message(tmp_path, kernel, dimensions=dimensions, compilers=[compiler], language=language) == ""
+
+
+def test_no_other_name_of_perfkits_headers_is_one_that_a_dimension_may_have():
+    text = re.sub(r"#include.*", "", (NATIVE / "perfkit.h").read_text()) + LOOP
+    macros = re.findall(r"#define (\w+)\(([\w, .]*)\)", text)
+    own = {name for _, parameters in macros for name in re.findall(r"\w+", parameters)}  # replaced before others are
+    found = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text_without_comments(text)))
+    free = {name for name in found - own - LEFT - RESERVED - _KEYWORDS if not name.lower().startswith(("pk_", "_"))}
+    assert free - {"PERFKIT_H", "endif", "asm", "NULL"} == set()
+
+
+@pytest.mark.parametrize("name", ["pk", "memory", "memory_size"])
+def test_names_that_kernels_use_are_refused_for_dimensions(name):
+    with pytest.raises(SettingError, match=rf"'{name}' cannot name a dimension: .*pk->memory"):
+        Study("PK_REGION { PK_KEEP(step); }", {name: [1]})
+    Study("int main(void) {\n    return 0;\n}\n", {name: [1]})
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang", "g++"])
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("int n = 3; PK_KEEP(n);", 100), ("for (int n = 0; n < 3; n++) PK_KEEP_MEMORY();", 100),
+        ("struct { int n; } s = {3}; PK_KEEP(s.n);", 100), ("int n = 3; PK_KEEP(n);", -1),
+        ("int n = 3; PK_KEEP(n);", "'text'"), ("n = 3;", 100), ("n++;", 1.5),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_has_a_dimensions_name_for_something_else_is_told_in_one_line(tmp_path, line, value, compiler):
+    told = message(
+        tmp_path, f"PK_REGION {{\n{line}\n}}\n", dimensions={"n": [value]}, compilers=[compiler],
+        language="c++" if "++" in compiler else "c",
+    )  # fmt: skip
+    assert f"the dimension n is a macro ({value} in this row), and k.c, line 2, has n for something else" in told
+    assert "rename the dimension, or what the kernel calls n" in told
+    assert "\n" not in told
+
+
+def test_a_header_and_a_source_that_have_the_name_are_told_too(tmp_path):
+    kernel = '#include "own.h"\nPK_REGION { long k = n; PK_KEEP(k); }\n'
+    assert "and own.h, line 2, has n for" in message(tmp_path, kernel, "\nint f(int n);\n", dimensions={"n": [3]})
+    told = message(tmp_path, "#include <strings.h>\nPK_REGION { PK_KEEP(step); }\n", dimensions={"index": [3]})
+    assert "and a header of the system has index for something else" in told
+    (tmp_path / "more.c").write_text("long more(long n) { return n; }\n")
+    told = message(
+        tmp_path, "long more(long);\nPK_REGION { long k = more(n); PK_KEEP(k); }\n", dimensions={"n": [3]},
+        sources=[str(tmp_path / "more.c")],
+    )  # fmt: skip
+    assert "and more.c, line 1, has n for something else" in told
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("line", ["int k = nothing[n];", "int k = n", "int k = n + ;", "other(n)"])
+def test_other_errors_keep_the_compilers_words(tmp_path, line, compiler):
+    told = message(tmp_path, f"PK_REGION {{\n{line}\n}}\n", dimensions={"n": [3]}, compilers=[compiler])
+    assert "error: " in told
+    assert "for something else" not in told

@@ -36,7 +36,7 @@
 #define MARTA_CSV_HEADER 1
 
 /* Both spellings: MARTA_BENCHMARK_BEGIN; and MARTA_BENCHMARK_BEGIN(MARTA_NO_HEADER); */
-static inline __attribute__((unused)) void marta_begins(int header, ...) { (void)header; }
+static inline __attribute__((__unused__)) void marta_begins(int pk_header, ...) { (void)pk_header; }
 #define MARTA_BENCHMARK_BEGIN \
     int main(int argc, char **argv) { \
         (void)argc, (void)argv; \
@@ -50,12 +50,12 @@ static inline __attribute__((unused)) void marta_begins(int header, ...) { (void
 #define DO_NOT_TOUCH_WRITE(var) __asm__ volatile("" : : "rm"(var) : "memory")
 #define CLOBBER_MEMORY __asm__ volatile("" : : : "memory")
 #define CLOBBER_MEM CLOBBER_MEMORY
-#define INLINE_PREFIX __attribute__((always_inline)) inline
+#define INLINE_PREFIX __attribute__((__always_inline__)) inline
 #define EXPAND_STRING(text) #text
 #define TO_STRING(text) EXPAND_STRING(text)
 
 #define MARTA_FLUSH_CACHE polybench_flush_cache()
-static inline __attribute__((unused)) void intel_clflush(volatile void *from, unsigned int size) { pk_flush_range((const void *)from, size); }
+static inline __attribute__((__unused__)) void intel_clflush(volatile void *pk_from, unsigned int pk_size) { pk_flush_range((const void *)pk_from, pk_size); }
 
 /* What is executed once more is on no account merged with what was. */
 #define PROFILE_FUNCTION_NO_LOOP(call) \
@@ -81,19 +81,19 @@ static inline __attribute__((unused)) void intel_clflush(volatile void *from, un
 #define PROFILE_FUNCTION_SINGLE_VAL(steps, call) PROFILE_FUNCTION_STEPS_(call, steps)
 
 /* Read back through memory: the compiler must have written what it points to. */
-static inline __attribute__((unused)) void marta_avoids_dce(int first, ...) { (void)first; }
+static inline __attribute__((__unused__)) void marta_avoids_dce(int pk_first, ...) { (void)pk_first; }
 #define MARTA_AVOID_DCE(...) \
     do { \
         CLOBBER_MEMORY; \
         if (argc > 42) marta_avoids_dce(0, __VA_ARGS__); \
     } while (0)
 
-static __attribute__((unused)) void init_1darray(int n, DATA_TYPE *x) {
-    for (int i = 0; i < n; i++) x[i] = (DATA_TYPE)42;
+static __attribute__((__unused__)) void init_1darray(int pk_items, DATA_TYPE *pk_array) {
+    for (int pk_at = 0; pk_at < pk_items; pk_at++) pk_array[pk_at] = (DATA_TYPE)42;
 }
-static __attribute__((unused)) void print_array1d(int n, DATA_TYPE *x) {
+static __attribute__((__unused__)) void print_array1d(int pk_items, DATA_TYPE *pk_array) {
     POLYBENCH_DUMP_START;
-    for (int i = 0; i < n; i++) fprintf(POLYBENCH_DUMP_TARGET, "%g ", (double)x[i]);
+    for (int pk_at = 0; pk_at < pk_items; pk_at++) fprintf(POLYBENCH_DUMP_TARGET, "%g ", (double)pk_array[pk_at]);
     POLYBENCH_DUMP_FINISH;
 }
 #endif

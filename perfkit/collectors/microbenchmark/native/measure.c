@@ -162,16 +162,16 @@ static struct { double executed, reached; } parts[MOST_PARTS];
 static int parts_n;
 static void no_executions_yet(void) { of_experiment = executed = reached = parts_n = 0; }
 static void count_pairs(const pk_context *pk) {
-    executed += (double)pk->steps, reached += (double)pk->marked, of_experiment += (double)pk->steps;
+    executed += (double)pk->steps, reached += (double)pk->pk_marked, of_experiment += (double)pk->steps;
 }
 static void end_part(void) {
     if (parts_n < MOST_PARTS) parts[parts_n].executed = executed, parts[parts_n++].reached = reached;
 }
 static void no_marks_yet(pk_context *pk) {
-    pk->ticks = 0;
-    pk->begins = pk->marked = 0;
-    pk->begun = 0;
-    pk->mixed = 0;
+    pk->pk_ticks = 0;
+    pk->pk_begins = pk->pk_marked = 0;
+    pk->pk_begun = 0;
+    pk->pk_mixed = 0;
 }
 static void executions(variant_function run, pk_context *pk) {
     no_marks_yet(pk);
@@ -204,23 +204,23 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     out->alone = others <= WAITED * (double)took_ns;
     last_ns = took_ns;
     count_pairs(pk);
-    out->unpaired = pk->begins != pk->marked || pk->ticks > ticks;
-    out->unreached = has_marks && !pk->marked;
-    out->mixed = pk->mixed;
+    out->unpaired = pk->pk_begins != pk->pk_marked || pk->pk_ticks > ticks;
+    out->unreached = has_marks && !pk->pk_marked;
+    out->mixed = pk->pk_mixed;
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
-    if (fenced && !pk->marked) {
+    if (fenced && !pk->pk_marked) {
         double inside = tsc - (bias_of(APART).middle + (double)(steps - 1) * bias_of(FENCE).middle) / cycles_a_tick(before, after);
         out->ns *= tsc > 0 ? inside / tsc : 0;
         tsc = inside;
     }
     out->rate = cycles_a_tick(before, after);
     /* Windows shorter than those that are made by default are few steps of the counter long. */
-    out->is_short = pk->marked || steps == 1 || tsc < 0.9 * TARGET_TICKS;
-    out->pairs = (double)pk->marked / (double)steps;
-    out->grain = pk->marked ? grain_of(out->pairs) : grain_of(1) / (double)steps;
-    if (pk->marked) { /* the region marked a part of itself: its ticks count, and wall time in proportion */
-        double inside = (double)pk->ticks - (double)pk->marked * ((double)clock_overhead + (exact ? bias_of(MARKS).middle / out->rate : 0));
+    out->is_short = pk->pk_marked || steps == 1 || tsc < 0.9 * TARGET_TICKS;
+    out->pairs = (double)pk->pk_marked / (double)steps;
+    out->grain = pk->pk_marked ? grain_of(out->pairs) : grain_of(1) / (double)steps;
+    if (pk->pk_marked) { /* the region marked a part of itself: its ticks count, and wall time in proportion */
+        double inside = (double)pk->pk_ticks - (double)pk->pk_marked * ((double)clock_overhead + (exact ? bias_of(MARKS).middle / out->rate : 0));
         out->ns *= tsc > 0 ? inside / tsc : 0;
         tsc = inside;
     } else if (exact && !fenced) {
@@ -457,7 +457,7 @@ static void any_number_of_executions(variant_function run, pk_context *pk) {
 #define WARM_UP 2e6 /* nanoseconds */
 static void warm_up(variant_function run, pk_context *pk) {
     for (double begun = (double)nanoseconds(); (double)nanoseconds() - begun < WARM_UP;) {
-        pk->reports = pk->kept;
+        pk->pk_reports = pk->pk_kept;
         executions(run, pk);
     }
 }
@@ -472,7 +472,7 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
         if (what->program) {
             *fault = program_window_of(what->program, what->counter, &one);
         } else {
-            pk->reports = pk->kept;
+            pk->pk_reports = pk->pk_kept;
             if (!what->cold && last->ns * (double)pk->steps < 5e7) any_number_of_executions(what->run, pk);
             once(what->run, what->own_flush, pk, what->warmup, what->cold, what->counter, &one);
         }
@@ -507,11 +507,11 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
 }
 /* Of a name that is reported twice, with two values, a row would keep one: which is no one's choice. */
 static int twice_reported(const pk_context *pk) {
-    if (*pk->lost) return 0; /* names that were cut may be alike: that is told instead */
-    for (int i = 0; i < pk->reports && i < PK_REPORTS; i++)
+    if (*pk->pk_lost) return 0; /* names that were cut may be alike: that is told instead */
+    for (int i = 0; i < pk->pk_reports && i < PK_REPORTS; i++)
         for (int j = 0; j < i; j++)
-            if (!strcmp(pk->report[i].name, pk->report[j].name) && memcmp(&pk->report[i].value, &pk->report[j].value, sizeof(double))) {
-                fprintf(answers, "error PK_REPORT of '%s': it is reported twice, with two values: name them differently\n", pk->report[i].name);
+            if (!strcmp(pk->pk_reported[i].pk_name, pk->pk_reported[j].pk_name) && memcmp(&pk->pk_reported[i].pk_value, &pk->pk_reported[j].pk_value, sizeof(double))) {
+                fprintf(answers, "error PK_REPORT of '%s': it is reported twice, with two values: name them differently\n", pk->pk_reported[i].pk_name);
                 return 1;
             }
     return 0;
@@ -519,13 +519,13 @@ static int twice_reported(const pk_context *pk) {
 /* Keep one report of each name, as its last execution made it. */
 static void merge_reports(pk_context *pk) {
     int n = 0;
-    for (int i = 0; i < pk->reports && i < PK_REPORTS; i++) {
+    for (int i = 0; i < pk->pk_reports && i < PK_REPORTS; i++) {
         int at = 0;
-        while (at < n && strcmp(pk->report[at].name, pk->report[i].name)) at++;
-        pk->report[at] = pk->report[i];
+        while (at < n && strcmp(pk->pk_reported[at].pk_name, pk->pk_reported[i].pk_name)) at++;
+        pk->pk_reported[at] = pk->pk_reported[i];
         n += at == n;
     }
-    pk->reports = n;
+    pk->pk_reports = n;
 }
 /* How many pairs of marks are in an execution on average, and the square of that mean's relative standard error: by how far parts are apart, as a
    number of pairs that comes back every few executions is known better than one that is drawn. */
@@ -553,7 +553,7 @@ static void answer_bias(int at, const window *last, long steps) {
 /* Executions one after the other: their cycles. */
 static void answer_apart(const timed *what, pk_context *pk, fences_function fences) {
     const char *fault = "";
-    if (what->program || pk->steps == 1 || pk->marked || fenced) { fprintf(answers, "apart same\n"); return; }
+    if (what->program || pk->steps == 1 || pk->pk_marked || fenced) { fprintf(answers, "apart same\n"); return; }
     if (!set_fences(fences, 1)) { fprintf(answers, "apart nan\n"); return; }
     calibrate_apart();
     fenced = 1;
@@ -613,7 +613,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     pk.threads = threads;
     pk.steps = 1;
     if (!program && setup) setup(&pk);
-    pk.kept = pk.reports < PK_REPORTS ? pk.reports : PK_REPORTS;
+    pk.pk_kept = pk.pk_reports < PK_REPORTS ? pk.pk_reports : PK_REPORTS;
     if (apart && !fenced) {
         run(&pk); /* a region that never ends has no place for a fence: whoever reads this learns how it ended instead */
         fprintf(answers, "error no fence could be put between the executions of the region\n");
@@ -624,7 +624,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     if (program)
         pk.steps = 1;
     else {
-        pk.reports = pk.kept;
+        pk.pk_reports = pk.pk_kept;
         once(run, own_flush, &pk, 0, cold, -1, &one);
         if (twice_reported(&pk)) goto close;
         pk.steps = steps > 0 ? steps : 1;
@@ -636,7 +636,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         }
     }
     fprintf(answers, "begin %s %ld %llu\n", variant, pk.steps, (unsigned long long)clock_overhead);
-    int at = program ? PROGRAM : pk.marked ? MARKS : fenced ? FENCE : WINDOW;
+    int at = program ? PROGRAM : pk.pk_marked ? MARKS : fenced ? FENCE : WINDOW;
     if (at != FENCE) calibrate_way(at);
     exact = 1;
     timed what = {run, own_flush, program, windows, warmup, cold, counter};
@@ -671,17 +671,17 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     if (threads == 1 && gave > 0) fprintf(answers, "gave %ld %.0f\n", gave, of_experiment);
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
-        fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.marked);
+        fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.pk_marked);
     if (counter < 0) answer_apart(&what, &pk, fences);
     double again = sentinel();
     merge_reports(&pk);
     if (!program && teardown) teardown(&pk);
     if (twice_reported(&pk)) goto close;
-    if (*pk.lost) {
-        fprintf(answers, "error PK_REPORT: %s...: a row holds %d reports of at most %d letters each\n", pk.lost, PK_REPORTS, PK_REPORT_NAME - 1);
+    if (*pk.pk_lost) {
+        fprintf(answers, "error PK_REPORT: %s...: a row holds %d reports of at most %d letters each\n", pk.pk_lost, PK_REPORTS, PK_REPORT_NAME - 1);
         goto close;
     }
-    for (int i = 0; i < pk.reports && i < PK_REPORTS; i++) fprintf(answers, "report %s %.17g\n", pk.report[i].name, pk.report[i].value);
+    for (int i = 0; i < pk.pk_reports && i < PK_REPORTS; i++) fprintf(answers, "report %s %.17g\n", pk.pk_reported[i].pk_name, pk.pk_reported[i].pk_value);
     fprintf(answers, "sentinel %.6g %.6g\n", known >= again || again != again ? known : again, quiet_level);
     fprintf(answers, "end %s\n", variant);
 close:

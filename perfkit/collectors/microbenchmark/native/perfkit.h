@@ -9,33 +9,39 @@
 
 enum { PK_REPORTS = 16, PK_REPORT_NAME = 32 }; /* the reports that a row holds; the letters of a name, with the 0 at its end */
 
+/* A study's dimensions are macros, defined before this: beside what kernels use, every name begins with pk_ (words of
+   __attribute__ have underscores). */
 typedef struct pk_context {
     long steps;          /* executions in a timed window */
     char *memory;        /* the study's memory: 2 MiB aligned, touched, flushed before a cold window */
     size_t memory_size;
     int threads;
-    uint64_t begun;      /* PK_BEGIN ... PK_END inside a region: only what lies between is timed */
-    uint64_t ticks;
-    long begins, marked;
-    int reports, kept;   /* kept: those of PK_SETUP */
-    struct { char name[PK_REPORT_NAME]; double value; } report[PK_REPORTS];
-    char lost[PK_REPORT_NAME + 16];       /* a report that has no room */
-    const void *thread;                   /* the one that is between its marks: those of another must not lie among them */
-    int mixed;
+    uint64_t pk_begun;   /* PK_BEGIN ... PK_END inside a region: only what lies between is timed */
+    uint64_t pk_ticks;
+    long pk_begins, pk_marked;
+    int pk_reports, pk_kept; /* pk_kept: those of PK_SETUP */
+    struct { char pk_name[PK_REPORT_NAME]; double pk_value; } pk_reported[PK_REPORTS];
+    char pk_lost[PK_REPORT_NAME + 16]; /* a report that has no room */
+    const void *pk_thread;             /* the one that is between its marks: those of another must not lie among them */
+    int pk_mixed;
 } pk_context;
 
 #ifdef __cplusplus
-#define PK_LINKAGE extern "C" __attribute__((visibility("default")))
+#define PK_LINKAGE extern "C" __attribute__((__visibility__("default")))
 #define restrict __restrict__
 #else
-#define PK_LINKAGE __attribute__((visibility("default")))
+#define PK_LINKAGE __attribute__((__visibility__("default")))
 #endif
 
 /* Every variant is compiled alone, so its names need no care; kernels that took care still compile. */
 #define PK_NAME(name) name
 
 /* The region of interest: executed pk->steps times in a timed window; `step` counts them. */
-#define PK_REGION static inline __attribute__((always_inline)) void pk_region(pk_context *pk, long step)
+#ifdef step /* a dimension of that name is what a kernel means */
+#define PK_REGION static inline __attribute__((__always_inline__)) void pk_region(pk_context *pk, long pk_step)
+#else
+#define PK_REGION static inline __attribute__((__always_inline__)) void pk_region(pk_context *pk, long step)
+#endif
 /* Optional: run once before, and once after, a configuration is measured. */
 #define PK_SETUP PK_LINKAGE void pk_setup(pk_context *pk)
 #define PK_TEARDOWN PK_LINKAGE void pk_teardown(pk_context *pk)
@@ -43,9 +49,9 @@ typedef struct pk_context {
 /* Optional: flushes what the region reads, before every cold window; without it the whole memory is flushed. */
 #define PK_FLUSH PK_LINKAGE void pk_flush(pk_context *pk)
 
-static inline __attribute__((unused)) void pk_flush_range(const void *from, size_t size) {
-    const char *at = (const char *)((uintptr_t)from & ~(uintptr_t)63), *end = (const char *)from + size;
-    for (; at < end; at += 64) __asm__ volatile("clflush (%0)" : : "r"(at) : "memory");
+static inline __attribute__((__unused__)) void pk_flush_range(const void *pk_from, size_t pk_size) {
+    const char *pk_at = (const char *)((uintptr_t)pk_from & ~(uintptr_t)63), *pk_end = (const char *)pk_from + pk_size;
+    for (; pk_at < pk_end; pk_at += 64) __asm__ volatile("clflush (%0)" : : "r"(pk_at) : "memory");
 }
 
 /* The compiler must compute the value, and may assume nothing of it afterwards. */
@@ -73,50 +79,50 @@ static inline __attribute__((unused)) void pk_flush_range(const void *from, size
 #define PK_EXECUTION_ENDS() \
     PK_INLINE_ASM("771:\n\t.byte 0x0f, 0x1f, 0x00\n\t.pushsection pk_places, \"a\", @progbits\n\t.long 771b - .\n\t.popsection" : : : "memory")
 #define PK_FENCES \
-    extern const int __start_pk_places[] __attribute__((weak, visibility("hidden"))); \
-    extern const int __stop_pk_places[] __attribute__((weak, visibility("hidden"))); \
-    PK_LINKAGE const int *pk_fences(int end) { return end ? __stop_pk_places : __start_pk_places; }
+    extern const int __start_pk_places[] __attribute__((__weak__, __visibility__("hidden"))); \
+    extern const int __stop_pk_places[] __attribute__((__weak__, __visibility__("hidden"))); \
+    PK_LINKAGE const int *pk_fences(int pk_end) { return pk_end ? __stop_pk_places : __start_pk_places; }
 
 static inline uint64_t pk_now(void) {
-    unsigned low, high;
-    __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(low), "=d"(high) : : "memory");
-    return low | (uint64_t)high << 32;
+    unsigned pk_low, pk_high;
+    __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(pk_low), "=d"(pk_high) : : "memory");
+    return pk_low | (uint64_t)pk_high << 32;
 }
 static inline const void *pk_this_thread(void) { /* the first word of a thread's own data is its address */
-    const void *it;
-    __asm__ volatile("mov{q %%fs:0, %0| %0, QWORD PTR fs:0}" : "=r"(it)); /* in either syntax: kernels may have -masm=intel */
-    return it;
+    const void *pk_it;
+    __asm__ volatile("mov{q %%fs:0, %0| %0, QWORD PTR fs:0}" : "=r"(pk_it)); /* in either syntax: kernels may have -masm=intel */
+    return pk_it;
 }
 /* Stays in the object where the compiler drops the code around it, and linkers what nothing uses (--gc-sections): a mark
    that stands in a region is to be reached. */
 #if defined(__has_attribute)
-#if __has_attribute(retain)
-#define PK_STAYS __attribute__((used, retain))
+#if __has_attribute(__retain__)
+#define PK_STAYS __attribute__((__used__, __retain__))
 #endif
 #endif
 #ifndef PK_STAYS
-#define PK_STAYS __attribute__((used))
+#define PK_STAYS __attribute__((__used__))
 #endif
 #define PK_BEGIN \
     __extension__({ \
         static const char pk_note[] PK_STAYS = "perfkit: a region has PK_BEGIN"; \
-        pk->mixed |= pk->begun && pk->thread != pk_this_thread(); \
-        pk->thread = pk_this_thread(), pk->begins++, pk->begun = pk_now(); \
+        pk->pk_mixed |= pk->pk_begun && pk->pk_thread != pk_this_thread(); \
+        pk->pk_thread = pk_this_thread(), pk->pk_begins++, pk->pk_begun = pk_now(); \
     })
 #define PK_END \
-    (pk->ticks += pk_now() - pk->begun, pk->mixed |= pk->begun && pk->thread != pk_this_thread(), pk->begun = 0, pk->marked++) /* without a beginning: since the machine's start */
+    (pk->pk_ticks += pk_now() - pk->pk_begun, pk->pk_mixed |= pk->pk_begun && pk->pk_thread != pk_this_thread(), pk->pk_begun = 0, pk->pk_marked++) /* without a beginning: since the machine's start */
 
 /* A figure of the kernel's own, e.g. the bytes it moved: becomes a column. */
-static inline __attribute__((unused)) void pk_report(pk_context *pk, const char *name, double value) {
-    if (pk->reports < PK_REPORTS) {
-        if (snprintf(pk->report[pk->reports].name, sizeof pk->report[0].name, "%s", name) >= (int)sizeof pk->report[0].name)
-            snprintf(pk->lost, sizeof pk->lost, "%s", name);
-        pk->report[pk->reports++].value = value;
-    } else if (pk->steps == 1 || pk->reports < 4 * PK_REPORTS) { /* later ones are the same again: looked at for a while only, for it takes time */
-        int known = 0;
-        for (int i = 0; i < PK_REPORTS && !known; i++) known = !strcmp(pk->report[i].name, name);
-        if (!known) snprintf(pk->lost, sizeof pk->lost, "%s", name);
-        pk->reports++;
+static inline __attribute__((__unused__)) void pk_report(pk_context *pk, const char *pk_name, double pk_value) {
+    if (pk->pk_reports < PK_REPORTS) {
+        if (snprintf(pk->pk_reported[pk->pk_reports].pk_name, PK_REPORT_NAME, "%s", pk_name) >= PK_REPORT_NAME)
+            snprintf(pk->pk_lost, sizeof pk->pk_lost, "%s", pk_name);
+        pk->pk_reported[pk->pk_reports++].pk_value = pk_value;
+    } else if (pk->steps == 1 || pk->pk_reports < 4 * PK_REPORTS) { /* later ones are the same again: looked at for a while only, for it takes time */
+        int pk_known = 0;
+        for (int pk_at = 0; pk_at < PK_REPORTS && !pk_known; pk_at++) pk_known = !strcmp(pk->pk_reported[pk_at].pk_name, pk_name);
+        if (!pk_known) snprintf(pk->pk_lost, sizeof pk->pk_lost, "%s", pk_name);
+        pk->pk_reports++;
     }
 }
 /* Whole programs: what lies between is timed. */

@@ -96,24 +96,24 @@
 #define POLYBENCH_DUMP_BEGIN(name) fprintf(POLYBENCH_DUMP_TARGET, "begin dump: %s", name)
 #define POLYBENCH_DUMP_END(name) fprintf(POLYBENCH_DUMP_TARGET, "\nend   dump: %s\n", name)
 
-static inline __attribute__((unused)) void *polybench_alloc_data(unsigned long long items, int size) {
-    void *got = NULL;
-    if (posix_memalign(&got, 4096, items * (size_t)size ? items * (size_t)size : 1)) {
-        fprintf(stderr, "no memory for %llu items of %d bytes\n", items, size);
+static inline __attribute__((__unused__)) void *polybench_alloc_data(unsigned long long pk_items, int pk_size) {
+    void *pk_got = NULL;
+    if (posix_memalign(&pk_got, 4096, pk_items * (size_t)pk_size ? pk_items * (size_t)pk_size : 1)) {
+        fprintf(stderr, "no memory for %llu items of %d bytes\n", pk_items, pk_size);
         exit(1);
     }
-    return got;
+    return pk_got;
 }
-static inline __attribute__((unused)) void polybench_free_data(void *data) { free(data); }
+static inline __attribute__((__unused__)) void polybench_free_data(void *pk_data) { free(pk_data); }
 /* What the caches held is replaced by an array of the cache's size. */
-static inline __attribute__((unused)) void polybench_flush_cache(void) {
-    size_t items = (size_t)POLYBENCH_CACHE_SIZE_KB * 1024 / sizeof(double);
-    double *flush = (double *)calloc(items, sizeof(double)), sum = 0;
-    for (size_t i = 0; flush && i < items; i++) sum += flush[i];
-    PK_KEEP_VECTOR(sum);
-    free(flush);
+static inline __attribute__((__unused__)) void polybench_flush_cache(void) {
+    size_t pk_items = (size_t)POLYBENCH_CACHE_SIZE_KB * 1024 / sizeof(double);
+    double *pk_flush = (double *)calloc(pk_items, sizeof(double)), pk_sum = 0;
+    for (size_t pk_at = 0; pk_flush && pk_at < pk_items; pk_at++) pk_sum += pk_flush[pk_at];
+    PK_KEEP_VECTOR(pk_sum);
+    free(pk_flush);
 }
-static inline __attribute__((unused)) void polybench_prepare_instruments(void) {
+static inline __attribute__((__unused__)) void polybench_prepare_instruments(void) {
 #ifndef POLYBENCH_NO_FLUSH_CACHE
     polybench_flush_cache();
 #endif

@@ -44,13 +44,13 @@ static void answer_later(void) {
    those that others had: it would seldom count otherwise, and the longer the less. */
 static double ticks_of_window(variant_function run, pk_context *pk, int long_one) {
     no_marks_yet(pk);
-    pk->reports = pk->kept;
+    pk->pk_reports = pk->pk_kept;
     double waiting = long_one ? waited() : 0;
     uint64_t begin = ticks_before();
     run(pk);
     double ticks = (double)(ticks_after() - begin - clock_overhead);
     __asm__ volatile("cld" : : : "cc");
-    double inside = has_marks ? (pk->marked ? (double)pk->ticks / (double)pk->marked : 0) : ticks / (double)pk->steps;
+    double inside = has_marks ? (pk->pk_marked ? (double)pk->pk_ticks / (double)pk->pk_marked : 0) : ticks / (double)pk->steps;
     double own = long_one ? ticks - (waited() - waiting) / tick_ns : ticks;
     return own < ticks ? inside * own / ticks : inside;
 }
