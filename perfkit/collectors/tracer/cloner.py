@@ -27,7 +27,7 @@ from perfkit.base.files import module_path
 from perfkit.collectors.tracer.bounds import Placed, missed_by
 from perfkit.collectors.tracer.child import handed
 from perfkit.collectors.tracer.demangle import named_as
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.elf import ElfFile, elf_as_it_is
 from perfkit.collectors.tracer.late import LOOK, Late
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
@@ -48,6 +48,7 @@ _PUNCH, _PAGE = 3, 4096  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _CALLS, _ACTIVE, _MISSING, _POINTER, _REGISTERS = 24, 48, 72, 0, 128
 _OTHERS, _FORKED = 200, 240
 _OUTSIDE, _OUTSIDE_ROOM, _PINNED = 1024, 128, 3584
+_MOST_CODE = 1 << 20  # bytes of functions in tables that are copied at once: about ten seconds
 # What throws, unwinds and catches in C++ and Rust; what jumps out of functions in C.
 _EXCEPTIONS = re.compile(
     r"__cxa_(re)?throw|__cxa_begin_catch|_Unwind_(RaiseException|Resume|ForcedUnwind)|__rust_start_panic"
@@ -446,6 +447,9 @@ class Child:
             key = ("" if own else place.path, place.offset)
             if place.path.startswith("/") and key not in self.pointed:
                 found.append(key)
+        if found and self._unlisted and not self.job.pinned:
+            known = {*found, *self.pointed}
+            found += [key for key in self._in_tables({path for path, _ in found}) if key not in known]
         # Another attempt would not come as far in the time that there is.
         return [] if self.stopped.startswith("timeout") else found
 
@@ -453,8 +457,7 @@ class Child:
         """Add to a recording's notes what was called and is not in it."""
         names = dict(self.static["outside"])
         counts = called(self._left_for(), names, self.maps)
-        unlisted = self._context(_OUTSIDE + 16 * _OUTSIDE_ROOM + 8)
-        if unlisted:
+        if unlisted := self._unlisted:
             counts["others"] = unlisted
         everything = sorted({*names.values(), *counts})
         notes = dict(recording.notes)
@@ -463,6 +466,23 @@ class Child:
         if counts:
             notes["not_followed_calls"] = ", ".join(f"{name}: {count}" for name, count in counts.items())
         return replace(recording, notes=notes)
+
+    @property
+    def _unlisted(self) -> int:
+        """How many calls went to targets outside of the region for which the list of these had no room."""
+        return self._context(_OUTSIDE + 16 * _OUTSIDE_ROOM + 8)
+
+    def _in_tables(self, paths: set[str]) -> list[tuple[str, int]]:
+        """List the functions that tables in some files name, where more of them are called than are listed.
+
+        Each attempt takes seconds, and would only find the next hundred of thousands.
+        """
+        found: list[tuple[str, int]] = []
+        for path in sorted(paths):
+            named = elf_as_it_is(path or self.job.path).in_tables
+            if sum(each.size for each in named) <= _MOST_CODE:
+                found += [(path, each.address) for each in named]
+        return found
 
     def _left_for(self) -> dict[int, int]:
         """Count the calls that left the region, by address: direct ones and those through pointers."""

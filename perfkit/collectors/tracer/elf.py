@@ -32,7 +32,7 @@ _STT_OBJECT, _STT_FUNC, _STT_FILE, _STT_GNU_IFUNC = 1, 2, 4, 10
 _STB_LOCAL, _STB_GLOBAL, _STB_GNU_UNIQUE, _SYMBOL_SIZE = 0, 1, 10, 24
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
 _DT_NEEDED, _DT_RPATH, _DT_RUNPATH = 1, 15, 29
-_R_COPY, _R_POINTER = 5, 6  # of x86-64: R_X86_64_COPY; R_X86_64_GLOB_DAT
+_R_COPY, _R_POINTER, _R_RELATIVE = 5, 6, 8  # of x86-64: R_X86_64_COPY; R_X86_64_GLOB_DAT; R_X86_64_RELATIVE
 
 
 def is_loop(name: str) -> bool:
@@ -303,6 +303,16 @@ class ElfFile:
                 (name,) = struct.unpack_from("<I", self.data, names[4] + 24 * (info >> 32))
                 found[place] = self.data[strings + name : self.data.index(0, strings + name)].decode()
         return found
+
+    @cached_property
+    def in_tables(self) -> tuple[Symbol, ...]:
+        """Functions that pointers in the file's data lead to: those of tables, and virtual ones."""
+        targets = set()
+        for section in self._sections:
+            if section[1] == _SHT_RELA and section[9] == 24:
+                rows = struct.iter_unpack("<QQq", self.data[section[4] : section[4] + section[5]])
+                targets |= {addend for _, info, addend in rows if info & 0xFFFFFFFF == _R_RELATIVE}
+        return tuple(symbol for address, symbol in zip(*self._sorted, strict=True) if address in targets)
 
     @cached_property
     def relocated(self) -> frozenset[int]:

@@ -390,20 +390,26 @@ class _Unit:
         found: dict[int, Place] = {}
         if known:
             self._system = {a for a, (file, _) in known.items() if is_system(file)}
-            pending = list(self._unit.get_top_DIE().iter_children())
+            pending, addresses = list(self._unit.get_top_DIE().iter_children()), sorted(known)
             while pending:
                 child = pending.pop()
                 if child.tag == "DW_TAG_subprogram":
-                    self._inlined(child, sorted(known), found, names)
+                    self._inlined(child, addresses, found, names)
                 elif child.tag == "DW_TAG_namespace":  # where Rust keeps its functions
                     pending += child.iter_children()
         return found
 
     def _inlined(self, die: Any, addresses: Sequence[int], found: dict[int, Place], names: dict[int, str]) -> None:
-        """Note the calls among a function's inlined ones; a call within an artificial function is not the user's."""
+        """Note the calls among a function's inlined ones; a call within an artificial function is not the user's.
+
+        The addresses are in order: a unit may have thousands of functions, and each has few of them.
+        """
         if "DW_AT_low_pc" in die.attributes or "DW_AT_ranges" in die.attributes:
-            ranges = _ranges(self._dwarf, die)
-            addresses = [a for a in addresses if any(low <= a < high for low, high in ranges)]
+            addresses = [
+                address
+                for low, high in sorted(set(_ranges(self._dwarf, die)))
+                for address in addresses[bisect.bisect_left(addresses, low) : bisect.bisect_left(addresses, high)]
+            ]
             if not addresses:
                 return
             if die.tag == "DW_TAG_inlined_subroutine":
