@@ -1,10 +1,10 @@
 """Small mutations of the code, one at a time, and whether the tests notice.
 
 ``python -m tests.benchmarks.mutants all --number 50 --seed 1 --folder /tmp/mutants`` plants 50 mutations in each of the
-parts fitters, engines, readers and tracer, chosen at random among all that there are, runs tests on each in a copy of
-the tree, and prints how many were noticed, by part; nothing is changed here. Tests of more than ten seconds, and those
-that read the clock or drive a browser, are left out. A mutation is noticed if a test fails; one under which the tests
-take too long is undecided. Exit status 1 where fewer than nine in ten are noticed.
+parts fitters, engines, readers and tracer (with its C), chosen at random among all that there are, runs tests on each
+in a copy of the tree, and prints how many were noticed, by part; nothing is changed here. Tests of more than ten
+seconds, and those that read the clock or drive a browser, are left out. A mutation is noticed if a test fails; one
+under which the tests take too long is undecided. Exit status 1 where fewer than nine in ten are noticed.
 
 Which tests: a first run without mutations notes which functions each test enters (kept by the text of the test's file,
 in `REACHED` with ``--keep``, else in the folder: only files that changed are run again). A mutation is tried on those
@@ -97,6 +97,7 @@ _GUS = [
     ),
     *_files("simulators", "small_parts", "timeline", "gus_blocks", "prepared", "gus_files", "columns", "compiled"),
 ]
+_PLUGIN = {"perfkit/collectors/tracer/*.c": _files("collectors/tracer", "qemu", "qemu_addresses")}
 # What is mutated, by part, and the tests that should notice, those most likely to first. A file that several patterns
 # of a part fit is tested by those of the first.
 PARTS: dict[str, dict[str, list[str]]] = {
@@ -124,15 +125,19 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/fitters/topdown.py": _files("fitters", "answers_as_before", "topdown", "known_figures"),
     },
     "engines": {
+        "perfkit/dag/*.py": _DAG,
         "perfkit/simulators/dag/*.py": _DAG,
         "perfkit/simulators/gus/*.py": _GUS,
         "perfkit/simulators/memory/*.py": ["tests/simulators/test_memory.py", *_GUS],
+        "perfkit/simulators/program/*.py": _GUS,
     },
     "tracer": {
         "perfkit/trace/aarch64.py": ["tests/aarch64", "tests/machine"],
         "perfkit/trace/*.py": ["tests/trace", "tests/collectors/test_blocks.py", "tests/machine"],
         "perfkit/collectors/tracer/*.py": ["tests/collectors/tracer", "tests/collectors/test_pinned.py"],
+        **_PLUGIN,
     },
+    "plugin": _PLUGIN,  # of which a draw of the tracer holds few
 }
 _IN_CHILDREN = "perfkit/collectors/tracer/"  # most of it runs in the traced process
 _EVERY = _files("project", "examples")  # those in documentation
@@ -157,6 +162,16 @@ _OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
 }  # fmt: skip
+_C_OTHER = {
+    "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+",
+    "&": "|", "|": "&", "<<": ">>", ">>": "<<",
+}  # fmt: skip
+_C_LEFT = re.compile(rb'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^#[^\n]*|^(?:extern|typedef|struct)[^;]*;', re.S | re.M)
+_C_CHANGED = re.compile(
+    rb"(?<= )(?P<sign><<|>>|[<>=!]=|&&|\|\||[-+<>&|])(?= )|(?<![\w.])(?P<number>\d+)(?![\w.])"
+    rb"|(?:^ +|(?<=[;{)] ))(?P<left>(?!return)[\w.>-]+(?:\+\+| [-+&|]= [^;{}]*|\([^;{}]*\));)",
+    re.M,
+)
 
 
 @dataclass(frozen=True)
@@ -183,6 +198,9 @@ class Mutant:
 
 def mutants(file: str, source: bytes) -> Iterator[Mutant]:
     """Give every mutation of a file: of comparisons, arithmetic, conditions, constants and statements left out."""
+    if file.endswith(".c"):
+        yield from _mutants_of_c(file, source)
+        return
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -195,6 +213,18 @@ def mutants(file: str, source: bytes) -> Iterator[Mutant]:
             start = starts[node.lineno - 1] + node.col_offset
             stop = starts[node.end_lineno - 1] + node.end_col_offset
             yield Mutant(file, node.lineno, start, stop, new)
+
+
+def _mutants_of_c(file: str, source: bytes) -> Iterator[Mutant]:
+    """Give the mutations of a file of C: of its comparisons, arithmetic, constants and statements left out."""
+    code = _C_LEFT.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), source)
+    at = 0
+    while (match := _C_CHANGED.search(code, at)) is not None:
+        kind = match.lastgroup or ""
+        text, start = match[kind].decode(), match.start(kind)
+        new = {"sign": _C_OTHER.get(text, ""), "left": ";"}.get(kind) or str(int(text) + 1)
+        yield Mutant(file, code.count(b"\n", 0, start) + 1, start, match.end(kind), new)
+        at = start + (1 if kind == "left" else len(text))  # what stands in a statement is changed, too
 
 
 def _untouched(tree: ast.AST) -> set[int]:
@@ -766,6 +796,10 @@ def _functions_of(tree: Path, mutant: Mutant) -> set[str] | None:
     outside of functions, by all of its class or file.
     """
     source = (tree / mutant.file).read_bytes()
+    if mutant.file.endswith(".c"):  # of the Python that builds it
+        name, files = Path(mutant.file).name, (tree / mutant.file).parent.glob("*.py")
+        beside = [path for path in files if name in path.read_text()]
+        return {f"{path.relative_to(tree)}:{f}" for path in beside for f, _, _ in _functions(path.read_bytes())}
     place = _place(source, mutant)
     names = {place[2]} if place[2] else set[str]()
     if place[0]:
@@ -800,8 +834,13 @@ def _functions(source: bytes) -> list[tuple[str, ast.AST, bool]]:
             else:
                 walk(child, before)
 
-    walk(ast.parse(source), "")
+    walk(_parsed(source), "")
     return out
+
+
+def _parsed(source: bytes) -> ast.Module:
+    """Return a file's tree: an empty one of C, which begins with a comment."""
+    return ast.parse(b"" if source.startswith(b"/*") else source)
 
 
 def _place(source: bytes, mutant: Mutant) -> tuple[str, str, str]:
@@ -809,7 +848,7 @@ def _place(source: bytes, mutant: Mutant) -> tuple[str, str, str]:
     inside = [(f, n) for f, n, _ in _functions(source) if _holds(source, n, mutant)]
     if inside:
         return inside[-1][0], "", ""
-    for node in ast.parse(source).body:
+    for node in _parsed(source).body:
         if _holds(source, node, mutant):
             if isinstance(node, ast.ClassDef):
                 return "", node.name, ""

@@ -134,6 +134,44 @@ def test_the_time_of_a_process_is_what_it_and_its_children_took():
     assert mutants._spent(os.getpid()) == pytest.approx(sum(os.times()[:4]), abs=0.2)
 
 
+C = b"""/* of 3 < 4 */
+extern int sizes(int);
+static long count = 7;
+static int told(const char *text, int n) {
+    if (n << 1 > 5) count += n - 2;
+    puts("n < 5");
+    while (n) n--;
+    return n;
+}
+"""
+
+
+def test_a_file_of_c_has_its_comparisons_arithmetic_constants_and_statements_changed():
+    found = [(m.line, C[m.start : m.stop].decode(), m.new) for m in mutants.mutants("a.c", C)]
+    assert found == [
+        (3, "7", "8"),
+        (5, "<<", ">>"),
+        (5, "1", "2"),
+        (5, ">", ">="),
+        (5, "5", "6"),
+        (5, "count += n - 2;", ";"),
+        (5, "-", "+"),
+        (5, "2", "3"),
+        (6, 'puts("n < 5");', ";"),
+    ]
+
+
+def test_a_file_of_c_is_tried_on_the_tests_of_what_builds_it(tmp_path):
+    folder = tmp_path / "perfkit"
+    folder.mkdir()
+    (folder / "told.c").write_bytes(C)
+    (folder / "builds.py").write_text('def built():\n    return "told.c"\n')
+    (folder / "other.py").write_text("def other():\n    pass\n")
+    mutant = next(mutants.mutants("perfkit/told.c", C))
+    assert mutants._functions_of(tmp_path, mutant) == {"perfkit/builds.py:built"}
+    assert mutants._key(mutant, C) == "perfkit/told.c: static long count = 8;"
+
+
 # ------------------------------------------------------------------ exchanged code
 
 
