@@ -8,8 +8,8 @@ under which the tests take too long is undecided. Exit status 1 where fewer than
 
 Which tests: a first run without mutations notes which functions each test enters (kept by the text of the test's file,
 in `REACHED` with ``--keep``, else in the folder: only files that changed are run again). A mutation is tried on those
-that enter its function, the quickest first; one of a constant, on those that enter a function which names it. What is
-compiled, or runs in a traced process, is tried on the tests that enter its file or its folder, then on others of its
+that enter its function, the quickest first; one of a constant, on those that enter a function which names it. What
+tests start notes what it enters, too. What is compiled is tried on the tests that enter its file, then on others of its
 part. All end at `_MOST_SECONDS`. So few tests can only err towards "survived": ``--again`` tries on all of them what
 survived, or was undecided. A test that fails without the mutation, too, has noticed nothing.
 
@@ -41,7 +41,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from cProfile import Profile
 from dataclasses import dataclass
 from functools import partial
@@ -139,7 +139,6 @@ PARTS: dict[str, dict[str, list[str]]] = {
     },
     "plugin": _PLUGIN,  # of which a draw of the tracer holds few
 }
-_IN_CHILDREN = "perfkit/collectors/tracer/"  # most of it runs in the traced process
 _EVERY = _files("project", "examples")  # those in documentation
 _NOT_RUN = (
     "benchmarks",
@@ -151,7 +150,7 @@ _NOT_RUN = (
     "plots",
     "widgets",
 )  # or slow, and of much
-_COMPILES = re.compile(rb"njit|\bcompiled import")  # in the text of a file with functions that numba compiles
+_COMPILES = re.compile(rb"njit|\bcompiled import|numba\.extending")  # in a file with functions that numba compiles
 _COPIED, _LINKED = (
     ("perfkit", "tests"),
     ("data", "docs", "notebooks", "scripts", "widgets", "pyproject.toml", "README.md", "locks", "kit"),
@@ -331,6 +330,7 @@ class _Watch:
         self.place = {name: i for i, name in enumerate(chosen)}
         self.seconds, self.broken = dict[str, float](), set[str]()
         self.entered: dict[str, Any] = {}  # a profile of each test, in C: a trace in Python takes several times as long
+        self.children: dict[str, set[str]] = {"": set()}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         if self.place:
@@ -340,11 +340,13 @@ class _Watch:
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
         if not self.traced:
             return (yield)
+        Path(self.traced, _NOTED).touch()
         before = sum(os.times()[:4])  # of this process and its children: the machine may be busy
         self.now = self.entered[item.nodeid] = Profile(builtins=False)
         self.now.enable()
         done = yield
         self.now.disable()
+        self.children[item.nodeid] = self._of_children()
         self.seconds[item.nodeid] = sum(os.times()[:4]) - before
         return done
 
@@ -358,6 +360,7 @@ class _Watch:
         self.now.enable()
         done = yield
         self.now.disable()
+        self.children[""] |= self._of_children()
         self.now = of_test
         of_test.enable()
         return done
@@ -374,20 +377,58 @@ class _Watch:
     def pytest_sessionfinish(self) -> None:
         told: dict[str, Any] = {"by": self.failed, "why": self.why}
         if self.traced:
-            everyone = self._functions(self.entered.pop("", None))
+            Path(self.traced, _NOTED).unlink(missing_ok=True)
+            everyone = self._functions(self.entered.pop("", None)) | self.children[""]
             told["tests"] = {
-                name: [round(self.seconds[name], 2), name not in self.broken, sorted(everyone | self._functions(of))]
+                name: [
+                    round(self.seconds[name], 2),
+                    name not in self.broken,
+                    sorted(everyone | self._functions(of) | self.children[name]),
+                ]
                 for name, of in self.entered.items()
             }
         self.told.write_text(json.dumps(told))
 
     def _functions(self, profile: Profile | None) -> set[str]:
         codes = [row.code for row in profile.getstats()] if profile else []
-        inside = [c for c in codes if not isinstance(c, str) and c.co_filename.startswith(f"{self.traced}perfkit/")]
-        return {f"{c.co_filename.removeprefix(self.traced)}:{_INNER.sub('', c.co_qualname)}" for c in inside}
+        return self._named((c.co_filename, c.co_qualname) for c in codes if not isinstance(c, str))
+
+    def _of_children(self) -> set[str]:
+        """Return what the processes that a test started have noted since this was asked last."""
+        noted = Path(self.traced, _NOTED)
+        rows = [line.rpartition(":") for line in noted.read_text().splitlines()]
+        noted.write_text("")
+        return self._named((file, name) for file, _, name in rows)
+
+    def _named(self, codes: Iterable[tuple[str, str]]) -> set[str]:
+        inside = [(file, name) for file, name in codes if file.startswith(f"{self.traced}perfkit/")]
+        return {f"{file.removeprefix(self.traced)}:{_INNER.sub('', name)}" for file, name in inside}
 
 
 _INNER = re.compile(r"((\.<locals>)?(\.|^)<(listcomp|dictcomp|setcomp|genexpr|lambda|module)>)+")
+
+
+_NOTED = "entered"
+# What every Python started in the copy does first: where the file is, it notes there which functions it enters.
+_NOTES = f'''\
+import os
+import sys
+
+noted, seen = os.path.join(os.path.dirname(__file__), "{_NOTED}"), {{}}
+
+
+def note(frame, event, _):
+    code = frame.f_code
+    if event == "call" and id(code) not in seen:
+        seen[id(code)] = code
+        if "/perfkit/" in code.co_filename and code.co_name != "<module>":
+            with open(noted, "a") as file:
+                file.write(f"{{code.co_filename}}:{{code.co_qualname}}\\n")
+
+
+if os.path.exists(noted):
+    sys.setprofile(note)
+'''
 
 
 def copied(folder: Path) -> Path:
@@ -398,6 +439,7 @@ def copied(folder: Path) -> Path:
     for name in _LINKED:
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(ROOT / name)
+    (folder / "sitecustomize.py").write_text(_NOTES)
     # Once, for all children, which write none: that of a mutated file, whose time differs, is not used.
     compileall.compile_dir(folder / "perfkit", quiet=1)
     return folder
@@ -577,6 +619,8 @@ class Warm:
         for function in _living() if codes else ():
             if function.__code__.co_filename.startswith(f"{self.tree}/perfkit/") and function.__code__ in codes:
                 function.__code__ = codes[function.__code__]
+        if not traced:
+            Path(self.tree, _NOTED).unlink(missing_ok=True)
         watch = _Watch(told, [], traced)
         session.config.pluginmanager.register(watch)
         wanted = set(tests)
@@ -732,10 +776,9 @@ class Reached:
         """Return the tests to try a mutation on, in their order."""
         tests = self.tests(files)
         functions = _functions_of(self.tree, mutant)
-        # What is compiled, or runs in a child, leaves no trace: those that enter its file, or what starts the child.
-        beside = mutant.file.startswith(_IN_CHILDREN)
-        files_of = (f"{mutant.file}:", f"{PurePath(mutant.file).parent}/" if beside else f"{mutant.file}:")
-        near = [name for name, (_, entered) in tests.items() if any(f.startswith(files_of) for f in entered)]
+        # What is compiled leaves no trace: those that enter its file.
+        own = f"{mutant.file}:"
+        near = [name for name, (_, entered) in tests.items() if any(f.startswith(own) for f in entered)]
         found = [name for name, (_, entered) in tests.items() if (functions or set()) & entered]
         alike = Alike(self.tree, files)
         of = alike.words_of(self.tree, mutant)
@@ -744,7 +787,7 @@ class Reached:
             names.sort(key=lambda name: alike.place(name, of))
         if every:
             return list(dict.fromkeys([*found, *near, *tests]))
-        names = list(dict.fromkeys([*found, *near, *tests])) if beside or not found else found
+        names = found or list(dict.fromkeys([*near, *tests]))
         taken, seconds, cases = list[str](), 0.0, Counter[str]()
         for name in names:
             cases[one := name.partition("[")[0]] += 1
@@ -827,6 +870,7 @@ def _functions(source: bytes) -> list[tuple[str, ast.AST, bool]]:
                 marked = bool(
                     re.search(r"\b(njit|jit|compiled|inlined|helper|implements|overload|_?intrinsic)\b", marks)
                 )
+                marked |= any(argument.arg == "builder" for argument in child.args.args)  # it writes what is compiled
                 out.append((f"{before}{child.name}", child, marked))
                 walk(child, f"{before}{child.name}.<locals>.")
             elif isinstance(child, ast.ClassDef):

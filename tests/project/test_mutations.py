@@ -64,6 +64,10 @@ def fast(x):
 
 def calls(x):
     return x - 7
+
+
+def _generated(builder, x):
+    return builder.add(x, 9)
 """
 
 
@@ -76,6 +80,7 @@ def calls(x):
         ("1\n        return", {"perfkit/code.py:Table.inner.<locals>.one"}),
         ("x - 7", {"perfkit/code.py:calls"}),
         ("x + 1", None),  # numba compiles it
+        ("9", None),
     ],
 )
 def test_a_mutation_is_tried_on_tests_that_enter_what_executes_it(tmp_path, text, functions):
@@ -233,8 +238,11 @@ def test_tests_run_in_children_of_a_process_that_has_collected_them(tmp_path):
     code.write_text("def half(x):\n    return x // 2\n")
     (tmp_path / "tests/test_half.py").write_text(
         "from perfkit.half import half\n\n\ndef test_even():\n    assert half(4) == 2\n\n\n"
-        "def test_zero():\n    assert half(0) == 0\n\n\ndef test_fails():\n    assert half(4) == 3\n"
+        "def test_zero():\n    assert half(0) == 0\n\n\ndef test_fails():\n    assert half(4) == 3\n\n\n"
+        "def test_started():\n    import subprocess\n    import sys\n\n"
+        "    subprocess.run([sys.executable, '-c', 'from perfkit.half import half; half(2)'], check=True)\n"
     )
+    (tmp_path / "sitecustomize.py").write_text(mutants._NOTES)
     names = [f"tests/test_half.py::test_{name}" for name in ("zero", "fails", "even")]
     at = code.read_text().index("2")
     program = f"""
@@ -253,7 +261,8 @@ sys.stdout.write(json.dumps([[[s["outcome"], s["by"]] for s in said], {{t: [*f] 
     ran = subprocess.run([sys.executable, "-c", program], **asked, env=alone)
     said, found = json.loads(ran.stdout.splitlines()[-1])
     assert said == [["noticed", names[2]], ["survived", ""]]  # what fails without the mutation, too, says nothing
-    assert found == {names[0]: ["perfkit/half.py:half"], names[2]: ["perfkit/half.py:half"]}
+    entering = [names[0], names[2], "tests/test_half.py::test_started"]
+    assert found == {name: ["perfkit/half.py:half"] for name in entering}
     assert code.read_text() == "def half(x):\n    return x // 2\n"
 
 
