@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perfkit.base.files import a_path, replaced
-from perfkit.base.results import LONGEST_REPR, Kind, Summarised, draw, labelled
+from perfkit.base.results import Kind, Summarised, draw, labelled
 from perfkit.errors import DataError, FormatError, SettingError, expect, expect_number
 from perfkit.trace import file
 from perfkit.trace.code import Provenance, StaticCode, TraceChunk, expand, flat, missing_where_zero
@@ -305,10 +305,6 @@ class Trace(Summarised):
     def plot(self, ax: "Axes | None" = None, top: int = 20) -> "Axes":
         """Draw how often the instructions that ran most often were executed; return the axes."""
         return draw("gus:plot_executions", self, top=top, ax=ax)
-
-    def __repr__(self) -> str:
-        first = self.summary().partition("\n")[0]
-        return f"<Trace {first}>" if len(first) < LONGEST_REPR - 10 else f"<Trace {first[: LONGEST_REPR - 10]}…>"
 
 
 def expect_trace(given: Any, where: str) -> None:

@@ -1,15 +1,15 @@
 """Small mutations of the code, one at a time, and whether the tests notice.
 
 ``python -m tests.benchmarks.mutants all --number 50 --seed 1 --folder /tmp/mutants`` plants 50 mutations in each of the
-parts fitters, engines, readers and tracer, chosen at random among all that there are, runs tests on each in a copy of
-the tree, and prints how many were noticed, by part; nothing is changed here. Tests of more than ten seconds, and those
-that read the clock or drive a browser, are left out. A mutation is noticed if a test fails; one under which the tests
-take too long is undecided. Exit status 1 where fewer than nine in ten are noticed.
+parts fitters, engines, readers and tracer (with its C), chosen at random among all that there are, runs tests on each
+in a copy of the tree, and prints how many were noticed, by part; nothing is changed here. Tests of more than ten
+seconds, and those that read the clock or drive a browser, are left out. A mutation is noticed if a test fails; one
+under which the tests take too long is undecided. Exit status 1 where fewer than nine in ten are noticed.
 
 Which tests: a first run without mutations notes which functions each test enters (kept by the text of the test's file,
 in `REACHED` with ``--keep``, else in the folder: only files that changed are run again). A mutation is tried on those
-that enter its function, the quickest first; one of a constant, on those that enter a function which names it. What is
-compiled, or runs in a traced process, is tried on the tests that enter its file or its folder, then on others of its
+that enter its function, the quickest first; one of a constant, on those that enter a function which names it. What
+tests start notes what it enters, too. What is compiled is tried on the tests that enter its file, then on others of its
 part. All end at `_MOST_SECONDS`. So few tests can only err towards "survived": ``--again`` tries on all of them what
 survived, or was undecided. A test that fails without the mutation, too, has noticed nothing.
 
@@ -41,7 +41,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from cProfile import Profile
 from dataclasses import dataclass
 from functools import partial
@@ -97,6 +97,7 @@ _GUS = [
     ),
     *_files("simulators", "small_parts", "timeline", "gus_blocks", "prepared", "gus_files", "columns", "compiled"),
 ]
+_PLUGIN = {"perfkit/collectors/tracer/*.c": _files("collectors/tracer", "qemu", "qemu_addresses")}
 # What is mutated, by part, and the tests that should notice, those most likely to first. A file that several patterns
 # of a part fit is tested by those of the first.
 PARTS: dict[str, dict[str, list[str]]] = {
@@ -124,17 +125,20 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/fitters/topdown.py": _files("fitters", "answers_as_before", "topdown", "known_figures"),
     },
     "engines": {
+        "perfkit/dag/*.py": _DAG,
         "perfkit/simulators/dag/*.py": _DAG,
         "perfkit/simulators/gus/*.py": _GUS,
         "perfkit/simulators/memory/*.py": ["tests/simulators/test_memory.py", *_GUS],
+        "perfkit/simulators/program/*.py": _GUS,
     },
     "tracer": {
         "perfkit/trace/aarch64.py": ["tests/aarch64", "tests/machine"],
         "perfkit/trace/*.py": ["tests/trace", "tests/collectors/test_blocks.py", "tests/machine"],
         "perfkit/collectors/tracer/*.py": ["tests/collectors/tracer", "tests/collectors/test_pinned.py"],
+        **_PLUGIN,
     },
+    "plugin": _PLUGIN,  # of which a draw of the tracer holds few
 }
-_IN_CHILDREN = "perfkit/collectors/tracer/"  # most of it runs in the traced process
 _EVERY = _files("project", "examples")  # those in documentation
 _NOT_RUN = (
     "benchmarks",
@@ -146,7 +150,7 @@ _NOT_RUN = (
     "plots",
     "widgets",
 )  # or slow, and of much
-_COMPILES = re.compile(rb"njit|\bcompiled import")  # in the text of a file with functions that numba compiles
+_COMPILES = re.compile(rb"njit|\bcompiled import|numba\.extending")  # in a file with functions that numba compiles
 _COPIED, _LINKED = (
     ("perfkit", "tests"),
     ("data", "docs", "notebooks", "scripts", "widgets", "pyproject.toml", "README.md", "locks", "kit"),
@@ -157,6 +161,16 @@ _OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
 }  # fmt: skip
+_C_OTHER = {
+    "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+",
+    "&": "|", "|": "&", "<<": ">>", ">>": "<<",
+}  # fmt: skip
+_C_LEFT = re.compile(rb'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^#[^\n]*|^(?:extern|typedef|struct)[^;]*;', re.S | re.M)
+_C_CHANGED = re.compile(
+    rb"(?<= )(?P<sign><<|>>|[<>=!]=|&&|\|\||[-+<>&|])(?= )|(?<![\w.])(?P<number>\d+)(?![\w.])"
+    rb"|(?:^ +|(?<=[;{)] ))(?P<left>(?!return)[\w.>-]+(?:\+\+| [-+&|]= [^;{}]*|\([^;{}]*\));)",
+    re.M,
+)
 
 
 @dataclass(frozen=True)
@@ -183,6 +197,9 @@ class Mutant:
 
 def mutants(file: str, source: bytes) -> Iterator[Mutant]:
     """Give every mutation of a file: of comparisons, arithmetic, conditions, constants and statements left out."""
+    if file.endswith(".c"):
+        yield from _mutants_of_c(file, source)
+        return
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -195,6 +212,18 @@ def mutants(file: str, source: bytes) -> Iterator[Mutant]:
             start = starts[node.lineno - 1] + node.col_offset
             stop = starts[node.end_lineno - 1] + node.end_col_offset
             yield Mutant(file, node.lineno, start, stop, new)
+
+
+def _mutants_of_c(file: str, source: bytes) -> Iterator[Mutant]:
+    """Give the mutations of a file of C: of its comparisons, arithmetic, constants and statements left out."""
+    code = _C_LEFT.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), source)
+    at = 0
+    while (match := _C_CHANGED.search(code, at)) is not None:
+        kind = match.lastgroup or ""
+        text, start = match[kind].decode(), match.start(kind)
+        new = {"sign": _C_OTHER.get(text, ""), "left": ";"}.get(kind) or str(int(text) + 1)
+        yield Mutant(file, code.count(b"\n", 0, start) + 1, start, match.end(kind), new)
+        at = start + (1 if kind == "left" else len(text))  # what stands in a statement is changed, too
 
 
 def _untouched(tree: ast.AST) -> set[int]:
@@ -301,6 +330,7 @@ class _Watch:
         self.place = {name: i for i, name in enumerate(chosen)}
         self.seconds, self.broken = dict[str, float](), set[str]()
         self.entered: dict[str, Any] = {}  # a profile of each test, in C: a trace in Python takes several times as long
+        self.children: dict[str, set[str]] = {"": set()}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         if self.place:
@@ -310,11 +340,13 @@ class _Watch:
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
         if not self.traced:
             return (yield)
+        Path(self.traced, _NOTED).touch()
         before = sum(os.times()[:4])  # of this process and its children: the machine may be busy
         self.now = self.entered[item.nodeid] = Profile(builtins=False)
         self.now.enable()
         done = yield
         self.now.disable()
+        self.children[item.nodeid] = self._of_children()
         self.seconds[item.nodeid] = sum(os.times()[:4]) - before
         return done
 
@@ -328,6 +360,7 @@ class _Watch:
         self.now.enable()
         done = yield
         self.now.disable()
+        self.children[""] |= self._of_children()
         self.now = of_test
         of_test.enable()
         return done
@@ -344,20 +377,58 @@ class _Watch:
     def pytest_sessionfinish(self) -> None:
         told: dict[str, Any] = {"by": self.failed, "why": self.why}
         if self.traced:
-            everyone = self._functions(self.entered.pop("", None))
+            Path(self.traced, _NOTED).unlink(missing_ok=True)
+            everyone = self._functions(self.entered.pop("", None)) | self.children[""]
             told["tests"] = {
-                name: [round(self.seconds[name], 2), name not in self.broken, sorted(everyone | self._functions(of))]
+                name: [
+                    round(self.seconds[name], 2),
+                    name not in self.broken,
+                    sorted(everyone | self._functions(of) | self.children[name]),
+                ]
                 for name, of in self.entered.items()
             }
         self.told.write_text(json.dumps(told))
 
     def _functions(self, profile: Profile | None) -> set[str]:
         codes = [row.code for row in profile.getstats()] if profile else []
-        inside = [c for c in codes if not isinstance(c, str) and c.co_filename.startswith(f"{self.traced}perfkit/")]
-        return {f"{c.co_filename.removeprefix(self.traced)}:{_INNER.sub('', c.co_qualname)}" for c in inside}
+        return self._named((c.co_filename, c.co_qualname) for c in codes if not isinstance(c, str))
+
+    def _of_children(self) -> set[str]:
+        """Return what the processes that a test started have noted since this was asked last."""
+        noted = Path(self.traced, _NOTED)
+        rows = [line.rpartition(":") for line in noted.read_text().splitlines()]
+        noted.write_text("")
+        return self._named((file, name) for file, _, name in rows)
+
+    def _named(self, codes: Iterable[tuple[str, str]]) -> set[str]:
+        inside = [(file, name) for file, name in codes if file.startswith(f"{self.traced}perfkit/")]
+        return {f"{file.removeprefix(self.traced)}:{_INNER.sub('', name)}" for file, name in inside}
 
 
 _INNER = re.compile(r"((\.<locals>)?(\.|^)<(listcomp|dictcomp|setcomp|genexpr|lambda|module)>)+")
+
+
+_NOTED = "entered"
+# What every Python started in the copy does first: where the file is, it notes there which functions it enters.
+_NOTES = f'''\
+import os
+import sys
+
+noted, seen = os.path.join(os.path.dirname(__file__), "{_NOTED}"), {{}}
+
+
+def note(frame, event, _):
+    code = frame.f_code
+    if event == "call" and id(code) not in seen:
+        seen[id(code)] = code
+        if "/perfkit/" in code.co_filename and code.co_name != "<module>":
+            with open(noted, "a") as file:
+                file.write(f"{{code.co_filename}}:{{code.co_qualname}}\\n")
+
+
+if os.path.exists(noted):
+    sys.setprofile(note)
+'''
 
 
 def copied(folder: Path) -> Path:
@@ -368,6 +439,7 @@ def copied(folder: Path) -> Path:
     for name in _LINKED:
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(ROOT / name)
+    (folder / "sitecustomize.py").write_text(_NOTES)
     # Once, for all children, which write none: that of a mutated file, whose time differs, is not used.
     compileall.compile_dir(folder / "perfkit", quiet=1)
     return folder
@@ -547,6 +619,8 @@ class Warm:
         for function in _living() if codes else ():
             if function.__code__.co_filename.startswith(f"{self.tree}/perfkit/") and function.__code__ in codes:
                 function.__code__ = codes[function.__code__]
+        if not traced:
+            Path(self.tree, _NOTED).unlink(missing_ok=True)
         watch = _Watch(told, [], traced)
         session.config.pluginmanager.register(watch)
         wanted = set(tests)
@@ -702,10 +776,9 @@ class Reached:
         """Return the tests to try a mutation on, in their order."""
         tests = self.tests(files)
         functions = _functions_of(self.tree, mutant)
-        # What is compiled, or runs in a child, leaves no trace: those that enter its file, or what starts the child.
-        beside = mutant.file.startswith(_IN_CHILDREN)
-        files_of = (f"{mutant.file}:", f"{PurePath(mutant.file).parent}/" if beside else f"{mutant.file}:")
-        near = [name for name, (_, entered) in tests.items() if any(f.startswith(files_of) for f in entered)]
+        # What is compiled leaves no trace: those that enter its file.
+        own = f"{mutant.file}:"
+        near = [name for name, (_, entered) in tests.items() if any(f.startswith(own) for f in entered)]
         found = [name for name, (_, entered) in tests.items() if (functions or set()) & entered]
         alike = Alike(self.tree, files)
         of = alike.words_of(self.tree, mutant)
@@ -714,7 +787,7 @@ class Reached:
             names.sort(key=lambda name: alike.place(name, of))
         if every:
             return list(dict.fromkeys([*found, *near, *tests]))
-        names = list(dict.fromkeys([*found, *near, *tests])) if beside or not found else found
+        names = found or list(dict.fromkeys([*near, *tests]))
         taken, seconds, cases = list[str](), 0.0, Counter[str]()
         for name in names:
             cases[one := name.partition("[")[0]] += 1
@@ -766,6 +839,10 @@ def _functions_of(tree: Path, mutant: Mutant) -> set[str] | None:
     outside of functions, by all of its class or file.
     """
     source = (tree / mutant.file).read_bytes()
+    if mutant.file.endswith(".c"):  # of the Python that builds it
+        name, files = Path(mutant.file).name, (tree / mutant.file).parent.glob("*.py")
+        beside = [path for path in files if name in path.read_text()]
+        return {f"{path.relative_to(tree)}:{f}" for path in beside for f, _, _ in _functions(path.read_bytes())}
     place = _place(source, mutant)
     names = {place[2]} if place[2] else set[str]()
     if place[0]:
@@ -793,6 +870,7 @@ def _functions(source: bytes) -> list[tuple[str, ast.AST, bool]]:
                 marked = bool(
                     re.search(r"\b(njit|jit|compiled|inlined|helper|implements|overload|_?intrinsic)\b", marks)
                 )
+                marked |= any(argument.arg == "builder" for argument in child.args.args)  # it writes what is compiled
                 out.append((f"{before}{child.name}", child, marked))
                 walk(child, f"{before}{child.name}.<locals>.")
             elif isinstance(child, ast.ClassDef):
@@ -800,8 +878,13 @@ def _functions(source: bytes) -> list[tuple[str, ast.AST, bool]]:
             else:
                 walk(child, before)
 
-    walk(ast.parse(source), "")
+    walk(_parsed(source), "")
     return out
+
+
+def _parsed(source: bytes) -> ast.Module:
+    """Return a file's tree: an empty one of C, which begins with a comment."""
+    return ast.parse(b"" if source.startswith(b"/*") else source)
 
 
 def _place(source: bytes, mutant: Mutant) -> tuple[str, str, str]:
@@ -809,7 +892,7 @@ def _place(source: bytes, mutant: Mutant) -> tuple[str, str, str]:
     inside = [(f, n) for f, n, _ in _functions(source) if _holds(source, n, mutant)]
     if inside:
         return inside[-1][0], "", ""
-    for node in ast.parse(source).body:
+    for node in _parsed(source).body:
         if _holds(source, node, mutant):
             if isinstance(node, ast.ClassDef):
                 return "", node.name, ""

@@ -64,6 +64,10 @@ def fast(x):
 
 def calls(x):
     return x - 7
+
+
+def _generated(builder, x):
+    return builder.add(x, 9)
 """
 
 
@@ -76,6 +80,7 @@ def calls(x):
         ("1\n        return", {"perfkit/code.py:Table.inner.<locals>.one"}),
         ("x - 7", {"perfkit/code.py:calls"}),
         ("x + 1", None),  # numba compiles it
+        ("9", None),
     ],
 )
 def test_a_mutation_is_tried_on_tests_that_enter_what_executes_it(tmp_path, text, functions):
@@ -132,6 +137,44 @@ def test_two_statements_that_are_left_out_have_two_names(old, new, key):
 
 def test_the_time_of_a_process_is_what_it_and_its_children_took():
     assert mutants._spent(os.getpid()) == pytest.approx(sum(os.times()[:4]), abs=0.2)
+
+
+C = b"""/* of 3 < 4 */
+extern int sizes(int);
+static long count = 7;
+static int told(const char *text, int n) {
+    if (n << 1 > 5) count += n - 2;
+    puts("n < 5");
+    while (n) n--;
+    return n;
+}
+"""
+
+
+def test_a_file_of_c_has_its_comparisons_arithmetic_constants_and_statements_changed():
+    found = [(m.line, C[m.start : m.stop].decode(), m.new) for m in mutants.mutants("a.c", C)]
+    assert found == [
+        (3, "7", "8"),
+        (5, "<<", ">>"),
+        (5, "1", "2"),
+        (5, ">", ">="),
+        (5, "5", "6"),
+        (5, "count += n - 2;", ";"),
+        (5, "-", "+"),
+        (5, "2", "3"),
+        (6, 'puts("n < 5");', ";"),
+    ]
+
+
+def test_a_file_of_c_is_tried_on_the_tests_of_what_builds_it(tmp_path):
+    folder = tmp_path / "perfkit"
+    folder.mkdir()
+    (folder / "told.c").write_bytes(C)
+    (folder / "builds.py").write_text('def built():\n    return "told.c"\n')
+    (folder / "other.py").write_text("def other():\n    pass\n")
+    mutant = next(mutants.mutants("perfkit/told.c", C))
+    assert mutants._functions_of(tmp_path, mutant) == {"perfkit/builds.py:built"}
+    assert mutants._key(mutant, C) == "perfkit/told.c: static long count = 8;"
 
 
 # ------------------------------------------------------------------ exchanged code
@@ -195,8 +238,11 @@ def test_tests_run_in_children_of_a_process_that_has_collected_them(tmp_path):
     code.write_text("def half(x):\n    return x // 2\n")
     (tmp_path / "tests/test_half.py").write_text(
         "from perfkit.half import half\n\n\ndef test_even():\n    assert half(4) == 2\n\n\n"
-        "def test_zero():\n    assert half(0) == 0\n\n\ndef test_fails():\n    assert half(4) == 3\n"
+        "def test_zero():\n    assert half(0) == 0\n\n\ndef test_fails():\n    assert half(4) == 3\n\n\n"
+        "def test_started():\n    import subprocess\n    import sys\n\n"
+        "    subprocess.run([sys.executable, '-c', 'from perfkit.half import half; half(2)'], check=True)\n"
     )
+    (tmp_path / "sitecustomize.py").write_text(mutants._NOTES)
     names = [f"tests/test_half.py::test_{name}" for name in ("zero", "fails", "even")]
     at = code.read_text().index("2")
     program = f"""
@@ -215,7 +261,8 @@ sys.stdout.write(json.dumps([[[s["outcome"], s["by"]] for s in said], {{t: [*f] 
     ran = subprocess.run([sys.executable, "-c", program], **asked, env=alone)
     said, found = json.loads(ran.stdout.splitlines()[-1])
     assert said == [["noticed", names[2]], ["survived", ""]]  # what fails without the mutation, too, says nothing
-    assert found == {names[0]: ["perfkit/half.py:half"], names[2]: ["perfkit/half.py:half"]}
+    entering = [names[0], names[2], "tests/test_half.py::test_started"]
+    assert found == {name: ["perfkit/half.py:half"] for name in entering}
     assert code.read_text() == "def half(x):\n    return x // 2\n"
 
 

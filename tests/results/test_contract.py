@@ -391,3 +391,13 @@ def test_a_failed_save_leaves_the_old_file(result, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space left"):
         result.save(path)
     assert held(path) == before
+
+
+@pytest.mark.parametrize("more", range(-3, 4))
+def test_a_short_display_leaves_out_only_what_does_not_fit(more):
+    class Said(Summarised):
+        def summary(self):
+            return "x" * (300 - len("<Said: >") + more) + "\nmore"
+
+    whole = f"<Said: {'x' * (292 + more)}>"
+    assert repr(Said()) == (whole if more <= 0 else whole[:298] + "…>")

@@ -89,6 +89,35 @@ def test_one_register(name, work, bits):
         assert after(Instruction.create_reg(code, A[bits]), [a, 9])[:2] == [written(a, work(a), bits), 9]
 
 
+@pytest.mark.parametrize("at", [0x2010, 0x2FFD])  # within a page, and across its end
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize(
+    ("name", "work"),
+    [
+        ("ADD", lambda a, b: a + b),
+        ("SUB", lambda a, b: a - b),
+        ("XOR", lambda a, b: a ^ b),
+        ("MOV", lambda _, b: b),
+        ("INC", lambda a, _: a + 1),
+        ("DEC", lambda a, _: a - 1),
+        ("NEG", lambda a, _: -a),
+        ("NOT", lambda a, _: -a - 1),
+    ],
+)
+def test_what_is_done_to_memory(name, work, bits, at):
+    one, where = name in ("INC", "DEC", "NEG", "NOT"), MemoryOperand(Register.RSI)
+    code = getattr(Code, f"{name}_RM{bits}" if one else f"{name}_RM{bits}_R{bits}")
+    instruction = Instruction.create_mem(code, where) if one else Instruction.create_mem_reg(code, where, B[bits])
+    size = bits // 8
+    for a, b in pairs():
+        memory, expected = bytearray(b"\xee" * 4096), bytearray(b"\xee" * 4096)
+        for k in range(size):
+            memory[(at + k) % 4096] = a >> 8 * k & 0xFF
+            expected[(at + k) % 4096] = (work(a, b) % (1 << bits)) >> 8 * k & 0xFF
+        assert after(instruction, [1, 2, 3, b, 0, 0, at], memory)[:7] == [1, 2, 3, b, 0, 0, at]
+        assert memory == expected
+
+
 @pytest.mark.parametrize(("name", "bits"), [("MOVSX_R64_RM8", 8), ("MOVSX_R64_RM16", 16), ("MOVSXD_R64_RM32", 32)])
 def test_extended_by_their_sign(name, bits):
     for b in VALUES:

@@ -54,6 +54,7 @@ def test_the_counts_of_a_hand_made_trace(small):
     assert np.concatenate(list(small.operands(blocks=1))).tolist() == [0, 1, 0, 1, 2, 3]
     assert small.access_sizes().tolist() == [8, 8, 8, 8, 24, 8]
     assert "8 instructions" in repr(small)
+    assert repr(small).startswith("<Trace: ")
 
 
 def test_the_static_table(small):

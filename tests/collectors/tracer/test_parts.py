@@ -1,7 +1,9 @@
 """Parts of the tracer that whole programs hardly reach: each alone."""
 
+import ctypes
 import os
 import struct
+import subprocess
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,10 +25,13 @@ from perfkit.collectors.tracer import clone, timed_child
 from perfkit.collectors.tracer.accesses import accesses
 from perfkit.collectors.tracer.clone import Region
 from perfkit.collectors.tracer.cloner import Area, Child
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.emit import Emitter
+from perfkit.collectors.tracer.modules import Modules
 from perfkit.collectors.tracer.own_memory import _headers, _patched
 from perfkit.collectors.tracer.qemu import _read_code
 from perfkit.collectors.tracer.recording import whole_blocks
+from perfkit.collectors.tracer.tracer import _variables
 
 
 def test_a_jump_table_is_read_as_far_as_it_names_instructions():
@@ -151,3 +156,70 @@ def test_the_whole_blocks_that_a_limit_leaves(limit, counted):
     """Two blocks, of three instructions and one access and of five, two accesses and a size that varies."""
     stream = np.array([0, 1, 1, 0, 1], dtype=np.uint32)
     assert whole_blocks(stream, np.array([3, 5]), np.array([1, 2]), np.array([0, 1]), limit) == counted
+
+
+DATA = """
+__attribute__((aligned(256))) char whole[320] = {1};
+__asm__(".globl middle\\n.set middle, whole + 80\\n.type middle, @object\\n.size middle, 60\\n");
+"""
+
+
+@pytest.fixture(scope="module")
+def variables(tmp_path_factory):
+    """Return a library with a variable of five lines, and one within it of bytes 80 to 139: of two lines."""
+    folder = tmp_path_factory.mktemp("variables")
+    (folder / "data.c").write_text(DATA)
+    subprocess.run(["gcc", "-shared", "-o", folder / "data.so", folder / "data.c"], check=True)
+    return folder / "data.so"
+
+
+@pytest.mark.parametrize(
+    ("at", "names"),
+    [
+        (-1, []),
+        (0, ["whole"]),
+        (63, ["whole"]),
+        (64, ["whole", "middle"]),
+        (128, ["whole", "middle"]),
+        (191, ["whole", "middle"]),  # beside it, in its last line
+        (192, ["whole"]),
+        (319, ["whole"]),
+        (320, []),
+    ],
+)
+def test_the_variables_of_the_lines_that_were_touched(variables, at, names):
+    base = 0x7F00_0000_0000
+    places = {symbol.name: symbol.address + base for symbol in ElfFile(variables).variables}
+    touched = np.array([places["whole"] + at], dtype=np.uint64)
+    recording = SimpleNamespace(addresses=touched, loaded=[SimpleNamespace(path=variables, load_address=base)])
+    sizes = {"whole": 320, "middle": 60}
+    assert [v for v in _variables(recording) if v[2] in sizes] == [(places[name], sizes[name], name) for name in names]
+
+
+FUNCTIONS = """
+static int one(int x) { return x + 1; }
+static long two(long x, long y) { return x * y + x / (y | 1) - 77; }
+static int three(int x) { return x ? 3 : one(x); }
+void *const table[] = {(void *)one, (void *)two, (void *)three};
+"""
+
+
+def test_a_function_without_a_symbol_is_found_by_its_unwind_entry(tmp_path):
+    (tmp_path / "f.c").write_text(FUNCTIONS)
+    library, bare = tmp_path / "f.so", tmp_path / "bare.so"
+    flags = ["-O1", "-fno-inline", "-falign-functions=64", "-fasynchronous-unwind-tables"]
+    subprocess.run(["gcc", "-shared", *flags, "-o", library, tmp_path / "f.c"], check=True)
+    subprocess.run(["strip", "-o", bare, library], check=True)
+    known = [ElfFile(library).functions[name] for name in ("one", "two", "three")]
+    ends = {f.address + f.size for f in known}
+    held = ctypes.CDLL(str(bare))
+    modules = Modules(ctypes.string_at)
+    (module,) = modules.at(str(bare))
+    base = module.load_address
+    for f in known:
+        for at in (f.address, f.address + 1, f.address + f.size - 1):
+            found = modules.function(base + at)
+            assert (found.name, found.start, found.size) == (f"bare.so+{f.address:#x}", base + f.address, f.size)
+    assert [modules.function(base + end) for end in ends] == [None] * 3  # what fills up to the next one
+    assert modules.function(module.end) is None
+    del held
