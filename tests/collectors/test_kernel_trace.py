@@ -182,7 +182,7 @@ def test_clang_vectors_are_nodes_of_their_width():
 
 @needs_clang
 def test_clang_errors_say_what_is_wrong(tmp_path):
-    with pytest.raises(DataError, match="defines no function 'none'; it defines: .*kernel"):
+    with pytest.raises(DataError, match=r"defines no function 'none'; it defines: .*kernel"):
         pk.trace_c(C_CODE, "none")
     with pytest.raises(SettingError, match="3 parameters, 1 arguments"):
         pk.trace_c(C_CODE, "kernel", np.ones(4))
