@@ -514,6 +514,24 @@ def test_subnormal_numbers_are_told_also_where_the_model_is_less_than_a_quarter_
         assert ("subnormal numbers" in dataclasses.replace(found, measured=measured).report()) == told
 
 
+SWITCH = """long turns(long step, long n) {
+    long a = 1;
+    for (long i = 0; i < n; i++) switch (i * step & 7) { CASES }
+    return a;
+}"""
+
+
+@pytest.mark.parametrize(("step", "factor", "told"), [(1, 1.25, True), (8, 1.25, False), (1, 1.02, False)])
+def test_jumps_with_several_targets_are_told_where_more_was_measured_than_is_simulated(step, factor, told):
+    """An interpreter took 30 % more than simulated, which "nothing here explains": 7 of 8 jumps went elsewhere."""
+    cases = "".join(f'case {k}: a = a * {2 * k + 3} + {k}; __asm__ volatile("nop"); break;' for k in range(8))
+    found = pk.why_kernel(pk.collectors.compile_kernel(SWITCH.replace("CASES", cases)), step, 800)
+    cycles = factor * found.result.cycles
+    said = dataclasses.replace(found, measured=Measured(cycles, cycles, 2, 1, cycles, alike=0.99)).report()
+    assert ("go elsewhere than the time before 79" in said) == told  # of 799 jumps behind the first
+    assert ("which nothing here explains" in said) == (factor > 1.1 and not told)
+
+
 COLUMNS = """
 void sums(const double *restrict m, double *restrict out, long pitch) {
     for (long j = 0; j < 16; j++) {

@@ -21,9 +21,9 @@ from perfkit.dag.program import (
     BlockProgram,
 )
 from perfkit.errors import SettingError
-from perfkit.simulators.dag.branches import _moving
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
+from perfkit.simulators.gus.mispredicted import _moving
 
 FREE = {"load_ports": 0, "store_ports": 0, "agus": 0}
 

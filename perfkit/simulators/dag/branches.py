@@ -21,9 +21,9 @@ from perfkit.dag.graph import Dag
 from perfkit.dag.program import LINES_READ, READ, REDIRECT, BlockProgram, Consumer, Ints
 from perfkit.errors import SettingError
 from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.mispredicted import moving_branches
 from perfkit.simulators.gus.timing import code_reads
 from perfkit.simulators.memory.memory import MISPREDICTED, TAKEN
-from perfkit.simulators.program.program import INDIRECT
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
@@ -70,8 +70,8 @@ class PredictedNodes:
 
     @cached_property
     def _missed(self) -> dict[str, str]:
-        missed, moving = _missed(self.gus, self.trace)
-        return {MISSED: str(missed), MISSED_AT_FIRST: str(_missed(_cold(self.gus), self.trace)[0]), MOVING: str(moving)}
+        found = {MISSED: _missed(self.gus, self.trace), MISSED_AT_FIRST: _missed(_cold(self.gus), self.trace)}
+        return {name: str(n) for name, n in {**found, MOVING: moving_branches(self.gus, self.trace)}.items()}
 
     @property
     def trace(self) -> Trace:
@@ -168,25 +168,10 @@ def _cold(gus: Gus) -> Gus:
     return replace(gus, warm=False)
 
 
-def _missed(gus: Gus, trace: Trace) -> tuple[int, int]:
-    """Return how many branches the predictor misses, and of how many indirect ones it knows that they go elsewhere."""
-    program = gus.program(trace)
-    indirect = (program.ending[program.code.block_start[1:] - 1] & INDIRECT) != 0
-    memory = gus.memory(trace, program)
-    missed = moving = 0
-    for chunk in trace.chunks():
-        wrong = (memory.window(chunk).control & MISPREDICTED) != 0
-        missed += int(np.count_nonzero(wrong))
-        moving += _moving(chunk.stream, wrong, indirect) if indirect.any() else 0
-    return missed, moving
-
-
-def _moving(blocks: Any, wrong: Any, indirect: Any) -> int:
-    """Return how many indirect branches of a chunk go elsewhere than the time before and are not mispredicted."""
-    at = np.flatnonzero(indirect[blocks[:-1]])
-    at = at[np.argsort(blocks[at], kind="stable")]  # those of one branch in their order
-    source, target, known = blocks[at], blocks[at + 1], ~wrong[at + 1]
-    return int(np.count_nonzero((source[1:] == source[:-1]) & (target[1:] != target[:-1]) & known[1:]))
+def _missed(gus: Gus, trace: Trace) -> int:
+    """Return how many branches the predictor misses."""
+    memory = gus.memory(trace, gus.program(trace))
+    return sum(int(np.count_nonzero(memory.window(chunk).control & MISPREDICTED)) for chunk in trace.chunks())
 
 
 @njit(cache=True)

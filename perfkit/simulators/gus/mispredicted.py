@@ -1,16 +1,20 @@
-"""Which branches the time of mispredictions belongs to.
+"""Which branches the time of mispredictions belongs to, and which are predicted at no cost though they move.
 
 The recurrence adds that time to the instruction that had to wait: the first one of the block that was not expected. A
 person wants the branch before it.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.simulators.gus.gus import GusResult
+from perfkit.simulators.gus.gus import Gus, GusResult
 from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.gus.timing import MISPREDICTION
 from perfkit.simulators.memory.memory import MISPREDICTED
+from perfkit.simulators.program.program import INDIRECT
+from perfkit.trace.trace import Trace
 
 
 def branch_ticks(result: GusResult) -> NDArray[np.float64]:
@@ -43,3 +47,28 @@ def branch_ticks(result: GusResult) -> NDArray[np.float64]:
     found = np.where(np.repeat(known, np.diff(start)), 0.0, spent)
     np.add.at(found, start[came + 1] - 1, waited[to] * counts / times[to])
     return found
+
+
+def moving_branches(gus: Gus, trace: Trace) -> int:
+    """Return how many indirect jumps and calls go elsewhere than the time before and are predicted to (simulated).
+
+    The simulated predictor takes no time for that. Measured on a Zen 4, one takes 1.5 to 5.6 cycles more than a jump
+    that goes to one place where its targets follow a short pattern, and 16 to 23 where a random pattern of 256 comes
+    again and again.
+    """
+    program = gus.program(trace)
+    indirect = (program.ending[trace.code.block_start[1:] - 1] & INDIRECT) != 0
+    if not indirect.any():
+        return 0
+    memory = gus.memory(trace, program)
+    return sum(
+        _moving(chunk.stream, (memory.window(chunk).control & MISPREDICTED) != 0, indirect) for chunk in trace.chunks()
+    )
+
+
+def _moving(blocks: NDArray[Any], wrong: NDArray[np.bool_], indirect: NDArray[np.bool_]) -> int:
+    """Return how many indirect branches go elsewhere than the time before and are not mispredicted."""
+    at = np.flatnonzero(indirect[blocks[:-1]])
+    at = at[np.argsort(blocks[at], kind="stable")]  # those of one branch in their order
+    source, target, known = blocks[at], blocks[at + 1], ~wrong[at + 1]
+    return int(np.count_nonzero((source[1:] == source[:-1]) & (target[1:] != target[:-1]) & known[1:]))
