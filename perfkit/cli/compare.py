@@ -55,7 +55,7 @@ def compare(
         min=0,
         max=1e6,
         callback=options.finite,
-        help="Seconds to wait for a quiet core, in all.",
+        help="Seconds to wait for a quiet core, in all, beside the measuring itself.",
     ),
     timeout: float = typer.Option(
         600.0,
@@ -63,7 +63,7 @@ def compare(
         min=1,
         max=1e6,
         callback=options.finite,
-        help="Give up after this many seconds of measuring.",
+        help="Give up after this many seconds, or at once where measuring would take longer.",
     ),
     output: Annotated[
         Path | None, options.output("Write a report (.md, .html), the result (.json) or the processes.", *ENDINGS)
