@@ -35,7 +35,11 @@ def compare(
     ),
     define: options.Define = [],  # noqa: B006  typer copies it
     define_b: list[str] = typer.Option(
-        [], "--define-b", metavar="NAME=VALUE", callback=options.plain, help="Define a macro of B; may be repeated."
+        [],
+        "--define-b",
+        metavar="NAME=VALUE",
+        callback=options.plain,
+        help="Define a macro of B, beside all of A's; of the same name, in its place; may be repeated.",
     ),
     processes: int = typer.Option(
         30, "--processes", min=6, max=1000, help="Measure in this many processes; more make the interval narrower."
