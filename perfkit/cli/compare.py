@@ -35,7 +35,11 @@ def compare(
     ),
     define: options.Define = [],  # noqa: B006  typer copies it
     define_b: list[str] = typer.Option(
-        [], "--define-b", metavar="NAME=VALUE", callback=options.plain, help="Define a macro of B; may be repeated."
+        [],
+        "--define-b",
+        metavar="NAME=VALUE",
+        callback=options.plain,
+        help="Define a macro of B, beside all of A's; of the same name, in its place; may be repeated.",
     ),
     processes: int = typer.Option(
         30, "--processes", min=6, max=1000, help="Measure in this many processes; more make the interval narrower."
@@ -55,7 +59,7 @@ def compare(
         min=0,
         max=1e6,
         callback=options.finite,
-        help="Seconds to wait for a quiet core, in all.",
+        help="Seconds to wait for a quiet core, in all, beside the measuring itself.",
     ),
     timeout: float = typer.Option(
         600.0,
@@ -63,7 +67,7 @@ def compare(
         min=1,
         max=1e6,
         callback=options.finite,
-        help="Give up after this many seconds of measuring.",
+        help="Give up after this many seconds, or at once where measuring would take longer.",
     ),
     output: Annotated[
         Path | None, options.output("Write a report (.md, .html), the result (.json) or the processes.", *ENDINGS)

@@ -335,7 +335,10 @@ Flags = Annotated[
     ),
 ]
 FlagsB = Annotated[
-    str, typer.Option("--flags-b", metavar="TEXT", callback=flags, help="Compiler flags of B (default: as A).")
+    str,
+    typer.Option(
+        "--flags-b", metavar="TEXT", callback=flags, help="Compiler flags of B, in place of all of A's (default: A's)."
+    ),
 ]
 Compiler = Annotated[
     str,

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -18,7 +19,7 @@ from perfkit.collectors.host import compare as module
 from perfkit.collectors.host.compare import _argument, _calls, _disturbed, by_process, compare
 from perfkit.collectors.host.comparison import KernelComparison
 from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, judge
-from perfkit.collectors.host.measuring import build_timer, enough_calls, loaded, pointer
+from perfkit.collectors.host.measuring import build_timer, enough_calls, in_measuring_process, loaded, pointer
 from perfkit.collectors.host.rare_calls import BEFORE, ITSELF, SAMPLE, added_by_rare, share_waited
 from perfkit.collectors.host.sides import kernel_from
 from perfkit.collectors.kernels import compile_kernel, library_kernel
@@ -109,6 +110,34 @@ def test_a_kernel_that_leaves_processes_behind_is_refused_and_one_that_waits_for
         compare(*(compile_kernel(leaves.replace("WAY", "{}")),) * 2, processes=6, rounds=10)
     waits = leaves.replace("WAY", '__asm__ volatile("syscall" : : "a"(60), "D"(0)); else wait(0)')
     assert len(compare(*(compile_kernel(waits),) * 2, processes=6, rounds=10).table)
+
+
+@pytest.mark.measures
+def test_of_long_calls_every_process_makes_fewer_rounds(monkeypatch):
+    """Only the first did: 30 processes of calls of a tenth of a second were not done after ten minutes."""
+    seen = []
+
+    def noted(*given):
+        seen.append(in_measuring_process(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(module, "in_measuring_process", noted)
+    monkeypatch.setattr(module, "_SECONDS", 1e-6)
+    kernel = compile_kernel(CHAIN_OF_MILLIONS)
+    with contextlib.suppress(UnavailableError):  # on a busy machine ten rounds may be too few
+        compare(kernel, kernel, 100, processes=6, patience=0)
+    assert np.bincount(seen[0]["process"]).tolist() == [10] * 6
+
+
+@pytest.mark.measures
+def test_what_would_take_longer_than_it_may_is_refused_at_once():
+    kernel = compile_kernel(CHAIN_OF_MILLIONS)
+    began = time.monotonic()
+    with pytest.raises(
+        DataError, match=r"30 processes of 30 rounds would take some \d+ s, and may take 9: give it more"
+    ):
+        compare(kernel, kernel, 3_000, timeout=9)  # some 3 ms and more, six times in each round
+    assert time.monotonic() - began < 8.5
 
 
 @pytest.mark.measures

@@ -256,6 +256,24 @@ def test_sampling_goes_on_until_the_neighbour_rests():
     assert not judge(ticks, 3).quiet.any(), "patience ends"
 
 
+def test_patience_is_what_is_waited_beside_the_samples_themselves():
+    """The samples' own time was taken off it: of long calls none was left, whatever was asked for."""
+    asked = []
+
+    def slow(number, _calls):
+        asked.append(number)
+        time.sleep(0.02 * number)
+        return beside_a_neighbour(1.0, 0.45, 1.9, 0.252)[:number]
+
+    wanted = {"repetitions": 10, "processes": 1, "calls": 1, "tolerance": 0.02}
+    assert len(_sample(slow, 3, wanted | {"patience": 0.01})[0]) == 10  # less than a sample takes
+    began = time.monotonic()
+    ticks, _ = _sample(slow, 3, wanted | {"patience": 0.15})
+    assert 10 < len(ticks) <= 17, asked
+    assert max(asked[1:]) <= 10
+    assert time.monotonic() - began < 0.2 + 0.15 + 0.4  # what the machine's others take beside it
+
+
 @pytest.mark.measures
 def test_the_c_clock_judges_as_the_python_one(tmp_path):
     timer = ctypes.CDLL(str(build_timer(tmp_path)))

@@ -130,9 +130,10 @@ def compare(
     processor : int, optional
         Which processor to pin to; by default the first that this process may use.
     patience : float
-        Seconds, over all processes, to wait for a quiet core.
+        Seconds, over all processes, to wait for a quiet core, beside those that the rounds themselves take: of long
+        calls these may be more.
     timeout : float
-        Seconds after which to give up.
+        Seconds after which to give up. Where a first process tells that all will take longer, none is waited for.
     seed : int
         Of the orders.
 
@@ -180,6 +181,8 @@ def compare(
             "processes": processes,
             "rounds": rounds,
             "patience": patience,
+            "seconds": _SECONDS,
+            "timeout": timeout,
             "seed": seed,
             "apart": apart,
         }
@@ -543,6 +546,7 @@ def _measure(argument: str) -> None:
         )
         spec["calls"] = found[0, :, 0].tolist()
         alone, first, side, spec["start"] = found[0, 0, 1:5].tolist()
+        spec["rounds"] = int(found[0, 1, 1])
         changed |= found[0, :, 5:7]
         ends = [1, 1 + alone, 1 + 2 * alone, 1 + 2 * alone + first, len(found)]
         for name, begin, end in zip(("alone", "in_row", f"first_{side}", "ticks"), ends, ends[1:], strict=False):
@@ -560,11 +564,12 @@ def _measure(argument: str) -> None:
 def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
     """Return the rounds of one process, (rounds, 2, `_ROW`), behind a row of numbers and three other kinds of rounds.
 
-    The numbers: how many calls of a and of b are timed as one; how many rounds are of calls alone and, behind them, in
-    a row again (none where all are alone, or where a sample is one call anyway); how many are of the kernel that was
-    loaded first, before the other was there (none in the first process, which finds how many calls make a sample);
-    which kernel that is (0: a); how many calls of each the processes make at most before those that count: how
-    many, each draws; and of each kernel which bits it changed of the control words of SSE and x87.
+    The numbers: how many calls of a and of b are timed as one; how many rounds are of calls alone and, behind them,
+    in a row again (none where all are alone, or where a sample is one call anyway); how many are of the kernel that
+    was loaded first, before the other was there (none in the first process, which finds how many calls make a
+    sample); which kernel that is (0: a); how many calls of each the processes make at most before those that count:
+    how many, each draws; how many rounds each process makes, fewer of long calls; and of each kernel which bits it
+    changed of the control words of SSE and x87.
     """
     import time
 
@@ -598,26 +603,42 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
         calls = _enough(lambda calls: rough_cycles(_samples(sampler(calls, _TRIAL)), link))
         began = time.monotonic()
         trial = rough_cycles(_samples(sampler(calls, _TRIAL)), link).reshape(-1, 2)
-        room = _SECONDS * _TRIAL / (spec["processes"] * (time.monotonic() - began))
+        took = (time.monotonic() - began) / _TRIAL
         spec |= {"calls": calls, "start": int(_START / (np.median(trial, axis=0) / calls).max())}
+        room = spec["seconds"] / (spec["processes"] * took)
         spec["rounds"] = min(spec["rounds"], max(2 * _FEWEST, int(room)))  # of long calls fewer
+        _expect_time(spec, took)
     start = int(random.integers(0, spec["start"] + 1))
-    until = time.monotonic() + spec["patience"] / spec["processes"]
+    began = time.monotonic()
     found = sampler(spec["calls"], spec["rounds"])
-    while time.monotonic() < until:
+    took = (time.monotonic() - began) / spec["rounds"]
+    until = time.monotonic() + spec["patience"] / spec["processes"]  # beside what measuring takes on a quiet core
+    while (left := until - time.monotonic()) > took:  # a round that is begun is not cut short
         quiet = _judged(found, link).quiet.reshape(-1, 2).all(axis=1)
         if np.count_nonzero(quiet) >= spec["rounds"] // 2:
             break
         time.sleep(0.01)
-        found = np.concatenate([found, sampler(spec["calls"], spec["rounds"])])
+        found = np.concatenate([found, sampler(spec["calls"], min(spec["rounds"], int(left / took)))])
     alone = in_row = found[:0]
     if max(spec["calls"]) > 1 and not spec["apart"]:
         alone, in_row = sampler(spec["calls"], ALONE, apart=True), sampler(spec["calls"], ALONE)
     numbers = np.zeros((1, 2, _ROW), dtype=np.int64)
     numbers[0, :, 0] = spec["calls"]
     numbers[0, 0, 1:5] = len(alone), len(first), int(swap < 0), spec["start"]
+    numbers[0, 1, 1] = spec["rounds"]
     numbers[0, :, 5:7] = (control ^ plain)[::swap]
     return np.concatenate([numbers, alone, in_row, first, found])
+
+
+def _expect_time(spec: dict[str, Any], took: float) -> None:
+    """End where all processes will take longer than they are given, with a round taking so many seconds."""
+    needed = spec["processes"] * spec["rounds"] * took
+    if needed > spec["timeout"]:
+        raise SystemExit(
+            f"a round of both kernels takes {took:.2g} s, so that {spec['processes']} processes of {spec['rounds']} "
+            f"rounds would take some {needed:,.0f} s, and may take {spec['timeout']:g}: give it more time (--timeout, "
+            f"timeout=), fewer processes (--processes; at least {_PROCESSES}), or shorter calls"
+        )
 
 
 def _rounds(

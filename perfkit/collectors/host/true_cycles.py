@@ -448,7 +448,8 @@ def true_cycles(
     timeout : float
         Seconds after which to give up.
     patience : float
-        Seconds to wait for a quiet core.
+        Seconds to wait for a quiet core, over all processes, beside those that `repetitions` take: of long calls these
+        may be more, so ask for fewer.
     processes : int
         Processes to measure in, one after another, each with the kernel at other addresses. Their median is quoted.
     apart : bool
@@ -716,17 +717,19 @@ def _sample(
     samples: Callable[[int, int], NDArray[np.int64]], link: int, spec: dict[str, Any]
 ) -> tuple[NDArray[np.int64], int]:
     """Choose the calls timed as one, and sample until half of the wanted samples are quiet, or patience ends."""
-    until = time.monotonic() + spec["patience"] / spec["processes"]
     calls = spec["calls"]
     if calls is None:
         calls = enough_calls(lambda n: float(np.median(rough_cycles(samples(_TRIAL, n)[:, :_SAMPLE], link))) / n)
     wanted = -(-spec["repetitions"] // spec["processes"])
+    began = time.monotonic()
     ticks = samples(wanted, calls)
-    while time.monotonic() < until:
+    took = (time.monotonic() - began) / wanted
+    until = time.monotonic() + spec["patience"] / spec["processes"]  # beside what measuring takes on a quiet core
+    while (left := until - time.monotonic()) > took:  # a sample that is begun is not cut short
         if np.count_nonzero(judge(ticks[:, :_SAMPLE], link, spec["tolerance"]).quiet) >= wanted // 2:
             break
         time.sleep(_PAUSE)
-        ticks = np.concatenate([ticks, samples(wanted, calls)])
+        ticks = np.concatenate([ticks, samples(min(wanted, int(left / took)) if took else wanted, calls)])
     return ticks, calls
 
 

@@ -141,8 +141,8 @@ def named_otherwise(said: str, macros: Mapping[str, str], key: str) -> str:
         return ""
     at, error = found[first]
     notes = itertools.takewhile(lambda match: match["kind"] == "note", (match for _, match in found[first + 1 :]))
-    expanded = ((match, name[1]) for match in notes if (name := _EXPANDED.match(match["text"])))
-    note, name = next(((match, name) for match, name in expanded if name in macros), (error, ""))
+    expanded = ((note, macro[1]) for note in notes if (macro := _EXPANDED.match(note["text"])))
+    note, name = next(((note, macro) for note, macro in expanded if macro in macros), (error, ""))
     where = next((one for one in (error, note) if Path(one["file"]).stem != key), None)
     if not name and where is None:  # gcc says nothing more of what stands in a header of its own or the system's
         name = dict(enumerate(macros, 1)).get(int(error["line"]), "")
