@@ -1,5 +1,7 @@
 """The pass over memory and branches against one written down plainly: every access searches every way."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -98,8 +100,6 @@ def codes(core: Microarchitecture, trace: Trace) -> np.ndarray:
 
 def small(policy: str, ways: tuple[int, ...] = (2, 3, 4), sets: tuple[int, ...] = (4, 8, 24)) -> Microarchitecture:
     """A core with caches so small that random accesses miss in all of them."""
-    from dataclasses import replace
-
     names = ("L1", "L2", "L3")
     levels = tuple(
         replace(level, name=n, size=64 * w * s, ways=w, policy=policy)
@@ -265,3 +265,17 @@ def test_calls_after_an_empty_return_stack_are_returned_from_rightly():
     first = [*(2 * k for k in [*deep, 0]), 1, *(1 for _ in deep[20:])]
     again = [2, 2, 4, 5, 3, 3, *(1 for _ in deep[:20])]
     assert control([*first, *again], blocks, core="zen5")[0].sum() == 20  # the last entry that was taken is now another
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("line", [32, 64])
+def test_a_stream_takes_its_lines_from_memory_at_its_bandwidth(levels, line):
+    """2,000 new lines at a byte per cycle: so many cycles as they have bytes."""
+    caches = tuple(
+        replace(level, size=line * 8 * 4 ** (k + 1), ways=8, line=line)
+        for k, level in enumerate(SKYLAKE.caches[:levels])
+    )
+    core = replace(SKYLAKE, caches=caches).replaced("memory_bandwidth", 1.0, "by hand")
+    lines = 2000
+    found = Gus(core).run(accesses(0x10_0000 + line * np.arange(lines), np.full(lines, 8))).cycles
+    assert line * lines <= found <= line * lines + 2000
