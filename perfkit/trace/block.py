@@ -185,7 +185,7 @@ class BasicBlock:
     @property
     def copies(self) -> int:
         """How often the block stands in the loop that is measured for the unrolled block."""
-        return max(2, min(-(-UNROLLED // len(self.instructions)), 3 * LONGEST // len(self.code)))
+        return max(2, -(-UNROLLED // len(self.instructions)))
 
     def loop(self, copies: int = 1) -> bytes:
         """Return the machine code of a loop over so many copies of the block.

@@ -97,3 +97,37 @@ def test_what_vectors_a_block_uses(code, registers, vectors):
 )
 def test_memory_and_masks_of_vectors(code, vectors):
     assert BasicBlock(bytes.fromhex(code)).vectors == vectors
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "copies"),
+    [
+        ("4801d8", 1, 400),  # instructions of three bytes: at least 400 of them
+        ("4801d8", 7, 58),
+        ("4801d8", 400, 2),  # at least two copies
+        ("48b80102030405060708", 30, 14),  # of ten bytes
+        ("48b80102030405060708", 400, 2),
+        ("66662e0f1f840000020000", 8, 50),
+        ("66662e0f1f840000020000", 40, 10),
+    ],
+)
+def test_how_often_a_block_is_repeated(code, number, copies):
+    assert BasicBlock(bytes.fromhex(code) * number).copies == copies
+
+
+@pytest.mark.parametrize(
+    ("operand", "address"),
+    [
+        (aarch64.MemoryOperand(-1, displacement=0x1234), 0x1234),
+        (aarch64.MemoryOperand(0, displacement=-8), 0x1000 - 8),
+        (aarch64.MemoryOperand(31, displacement=16), 0x7FF0 + 16),  # the stack pointer
+        (aarch64.MemoryOperand(0, 1), 0x1000 + 0xFFFF_FFFF_8000_0002 - (1 << 64)),
+        (aarch64.MemoryOperand(0, 1, extension=(32, False)), 0x1000 + 0x8000_0002),
+        (aarch64.MemoryOperand(0, 1, extension=(32, True)), (0x1000 + 0x8000_0002 - (1 << 32)) % (1 << 64)),
+        (aarch64.MemoryOperand(0, 1, shift=3, extension=(2, True)), 0x1000 - 16),
+        (aarch64.MemoryOperand(0, 0, shift=3), 0x1000 + 0x8000),  # the register numbered 0 is an index, too
+    ],
+)
+def test_the_address_of_an_operand_of_aarch64(operand, address):
+    registers = [0x1000, 0xFFFF_FFFF_8000_0002, *[0] * 29, 0x7FF0]
+    assert operand.address(registers) == address % (1 << 64)
