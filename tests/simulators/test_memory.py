@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perfkit import datasets
 from perfkit.machine.core import CacheLevel, Microarchitecture
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.passes import windows
@@ -279,3 +280,22 @@ def test_a_stream_takes_its_lines_from_memory_at_its_bandwidth(levels, line):
     lines = 2000
     found = Gus(core).run(accesses(0x10_0000 + line * np.arange(lines), np.full(lines, 8))).cycles
     assert line * lines <= found <= line * lines + 2000
+
+
+def test_what_perfect_parts_make_of_a_stream_and_of_branches():
+    at = np.arange(500)
+    trace = accesses(0x10_0000 + 4096 * at + 64 * (at % 64), np.full(500, 8))  # lines of which none is fetched ahead
+    one = Gus(
+        SKYLAKE.replaced("line_fill_buffers", 1.0, "by hand")
+    )  # one line at a time: 225 cycles each, less what overlaps
+    found = one.perfect(trace)
+    assert list(found) == ["branch prediction", "caches", "window"]
+    assert 220 * 500 <= one.run(trace).cycles <= 226 * 500
+    assert found["branch prediction"] == one.run(trace).cycles
+    assert 250 <= found["caches"] <= 260  # two loads per cycle
+    assert 6400 <= found["window"] <= 26 * 500  # 64 bytes of each at 5 per cycle, and page walks
+    branchy = datasets.load("traces/branchy")
+    gus = Gus(SKYLAKE)
+    perfect = gus.perfect(branchy)
+    assert [perfect["branch prediction"]] == gus.cycles(branchy, [SKYLAKE], mispredicted=False)
+    assert perfect["branch prediction"] < perfect["caches"] / 2 < gus.run(branchy).cycles / 2

@@ -211,3 +211,22 @@ def test_trace_events_of_a_timeline_by_hand():
     assert found["otherData"]["window"] == "instructions 10 to 13, cycles 0 to 6"
     of = SimpleNamespace(cycles=24.0, instructions=1000)
     assert window_told(made, of) == "instructions 10 to 13 of 1,000, cycles 0 to 6 of 24: 25.0% of them"
+
+
+@pytest.mark.parametrize(
+    ("complete", "text", "found"),
+    [
+        ((0.0, 10.0), "", 12),  # of those that wait for another one, the nearest to cycle 5
+        ((0.0, 14.0), "", 13),
+        ((0.0, 10.0), "mul", 11),
+        ((0.0, 10.0), "div", 10),  # none waits: any of the window
+        ((0.0, 0.0), "", 13),  # nothing is complete: from the first start to the last end of those that wait
+        ((0.0, 10.0), ".", 10),  # a text, which nothing holds, and no pattern
+    ],
+)
+def test_the_middle_of_a_window(complete, text, found):
+    rows = [(10, "div", -1, 5.5, 6), (11, "mul", 10, 2, 5), (12, "add", 11, 4, 5), (13, "sub", 10, 8, 16)]
+    schedule = pd.DataFrame(rows, columns=["n", "text", "parent", "start", "end"])
+    empty = pd.DataFrame()
+    made = Timeline(schedule, empty, empty, empty, 0.0, complete, "by hand")
+    assert made.middle(text) == found
