@@ -140,14 +140,15 @@ class BasicBlock:
     @property
     def vectors(self) -> int:
         """0 where the block uses vectors of 128 bits at most (or none), 1 for 256 bits, 2 for 512 bits or masks."""
-        from iced_x86 import InstructionInfoFactory, Register, RegisterInfo
+        from iced_x86 import OpKind, Register, RegisterInfo
 
-        factory, widest = InstructionInfoFactory(), 0
+        widest = 0
         for one in self.instructions:
-            for used in factory.info(one).used_registers():
-                if Register.ZMM0 <= used.register <= Register.ZMM31 or Register.K0 <= used.register <= Register.K7:
+            # Not all that it uses: what it writes with AVX is said to be of 512 bits, whose upper ones become zero.
+            named = [one.op_register(k) for k in range(one.op_count) if one.op_kind(k) == OpKind.REGISTER]
+            for number in (*named, one.op_mask, one.memory_index):
+                if Register.ZMM0 <= number <= Register.ZMM31 or Register.K0 <= number <= Register.K7:
                     return 2
-                number = used.register
                 if Register.XMM16 <= number <= Register.XMM31 or Register.YMM16 <= number <= Register.YMM31:
                     return 2
                 if RegisterInfo(number).size == 32:
@@ -184,7 +185,7 @@ class BasicBlock:
     @property
     def copies(self) -> int:
         """How often the block stands in the loop that is measured for the unrolled block."""
-        return max(2, min(-(-UNROLLED // len(self.instructions)), 3 * LONGEST // len(self.code)))
+        return max(2, -(-UNROLLED // len(self.instructions)))
 
     def loop(self, copies: int = 1) -> bytes:
         """Return the machine code of a loop over so many copies of the block.

@@ -170,7 +170,7 @@ def test_a_file_of_c_is_tried_on_the_tests_of_what_builds_it(tmp_path):
     folder = tmp_path / "perfkit"
     folder.mkdir()
     (folder / "told.c").write_bytes(C)
-    (folder / "builds.py").write_text('def built():\n    return "told.c"\n')
+    (folder / "builds.py").write_text('def built():\n    return "told.c"\n\n\ndef runs():\n    pass\n')
     (folder / "other.py").write_text("def other():\n    pass\n")
     mutant = next(mutants.mutants("perfkit/told.c", C))
     assert mutants._functions_of(tmp_path, mutant) == {"perfkit/builds.py:built"}

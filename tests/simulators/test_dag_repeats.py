@@ -100,3 +100,30 @@ def test_what_repeats_is_looked_up(monkeypatch):
     steps = kept[0].scalars[repeats.CREDIT] / repeats._STEP
     assert steps > 30_000  # of 3,600 turns of the middle loop, eleven blocks each
     assert kept[1] is None
+
+
+@pytest.mark.parametrize(
+    ("array", "rooms"), [("words", range(200, 40_000, 997)), ("log", range(3, 80)), ("found", range(80, 900, 19))]
+)
+def test_nothing_is_written_behind_the_room_there_is(monkeypatch, tmp_path, array, rooms):
+    source = tmp_path / "k.c"
+    source.write_text(
+        "double f(double *x, const long *at, long n) {\n    double s = 0;\n"
+        "    for (long i = 0; i < n; i++) { s += x[at[i]] * x[at[i] / 2]; x[i] = s; }\n    return s;\n}\n"
+    )
+    rng = np.random.default_rng(3)
+    dag = pk.trace_c(source, "f", np.ones(800), rng.integers(0, 800, 800), 800)
+    small = {"size_L1": 1024, "size_L2": 2048, "size_L3": 4096}
+    expected, made = counted(dag, small)[0].cycles, repeats.new_repeats
+    for room in rooms:
+        behind = []
+
+        def few(*given, room=room, behind=behind):
+            known = made(*given)
+            whole = np.full(room + 500, -7, dtype=np.int64)
+            behind.append(whole[room:])
+            return known._replace(**{array: whole[:room]})
+
+        monkeypatch.setattr("perfkit.simulators.dag.schedule.new_repeats", few)
+        assert counted(dag, small)[0].cycles == expected
+        assert (behind[0] == -7).all(), room

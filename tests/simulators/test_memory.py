@@ -1,8 +1,11 @@
 """The pass over memory and branches against one written down plainly: every access searches every way."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from perfkit import datasets
 from perfkit.machine.core import CacheLevel, Microarchitecture
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.passes import windows
@@ -98,8 +101,6 @@ def codes(core: Microarchitecture, trace: Trace) -> np.ndarray:
 
 def small(policy: str, ways: tuple[int, ...] = (2, 3, 4), sets: tuple[int, ...] = (4, 8, 24)) -> Microarchitecture:
     """A core with caches so small that random accesses miss in all of them."""
-    from dataclasses import replace
-
     names = ("L1", "L2", "L3")
     levels = tuple(
         replace(level, name=n, size=64 * w * s, ways=w, policy=policy)
@@ -265,3 +266,36 @@ def test_calls_after_an_empty_return_stack_are_returned_from_rightly():
     first = [*(2 * k for k in [*deep, 0]), 1, *(1 for _ in deep[20:])]
     again = [2, 2, 4, 5, 3, 3, *(1 for _ in deep[:20])]
     assert control([*first, *again], blocks, core="zen5")[0].sum() == 20  # the last entry that was taken is now another
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("line", [32, 64])
+def test_a_stream_takes_its_lines_from_memory_at_its_bandwidth(levels, line):
+    """2,000 new lines at a byte per cycle: so many cycles as they have bytes."""
+    caches = tuple(
+        replace(level, size=line * 8 * 4 ** (k + 1), ways=8, line=line)
+        for k, level in enumerate(SKYLAKE.caches[:levels])
+    )
+    core = replace(SKYLAKE, caches=caches).replaced("memory_bandwidth", 1.0, "by hand")
+    lines = 2000
+    found = Gus(core).run(accesses(0x10_0000 + line * np.arange(lines), np.full(lines, 8))).cycles
+    assert line * lines <= found <= line * lines + 2000
+
+
+def test_what_perfect_parts_make_of_a_stream_and_of_branches():
+    at = np.arange(500)
+    trace = accesses(0x10_0000 + 4096 * at + 64 * (at % 64), np.full(500, 8))  # lines of which none is fetched ahead
+    one = Gus(
+        SKYLAKE.replaced("line_fill_buffers", 1.0, "by hand")
+    )  # one line at a time: 225 cycles each, less what overlaps
+    found = one.perfect(trace)
+    assert list(found) == ["branch prediction", "caches", "window"]
+    assert 220 * 500 <= one.run(trace).cycles <= 226 * 500
+    assert found["branch prediction"] == one.run(trace).cycles
+    assert 250 <= found["caches"] <= 260  # two loads per cycle
+    assert 6400 <= found["window"] <= 26 * 500  # 64 bytes of each at 5 per cycle, and page walks
+    branchy = datasets.load("traces/branchy")
+    gus = Gus(SKYLAKE)
+    perfect = gus.perfect(branchy)
+    assert [perfect["branch prediction"]] == gus.cycles(branchy, [SKYLAKE], mispredicted=False)
+    assert perfect["branch prediction"] < perfect["caches"] / 2 < gus.run(branchy).cycles / 2

@@ -1,5 +1,7 @@
 """Parts of the simulators that whole runs hardly show, each alone and by hand."""
 
+from types import SimpleNamespace
+
 import numba
 import numpy as np
 import pytest
@@ -8,10 +10,11 @@ import perfkit as pk
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.schedule import DagScheduler
-from perfkit.simulators.gus import exact
+from perfkit.simulators.gus import exact, mispredicted, timing
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.threads import _Lines
 from perfkit.simulators.gus.timing import Static, without_lines
+from perfkit.simulators.memory import memory
 from perfkit.simulators.memory.branches import _COUNTERS, _fold, predict, predictor
 from perfkit.trace.code import StaticCode
 from perfkit.trace.trace import Trace
@@ -162,3 +165,19 @@ def test_sets_of_the_last_instructions(bits, width, longest):
 
 def test_what_simulators_return_cannot_be_changed():
     assert mutable_dataclasses("perfkit.simulators", known=("MemoryPass", "Replay")) == []  # while they run
+
+
+def test_the_time_of_mispredictions_belongs_to_the_branches_before(monkeypatch):
+    """Four blocks; the third was not expected twice behind the first and once behind the second, the last once."""
+    miss, taken = memory.MISPREDICTED, memory.TAKEN
+    pieces = [([0, 2, 1, 2], [miss, miss | taken, taken, miss]), ([3, 0, 2], [miss, 0, miss | taken])]
+    windows = [SimpleNamespace(stream=np.array(stream), control=np.array(control)) for stream, control in pieces]
+    monkeypatch.setattr(mispredicted, "windows", lambda trace, memory: windows)
+    spent = np.zeros((7, timing.MISPREDICTION + 2), dtype=np.int64)
+    spent[:, timing.MISPREDICTION] = [5, 0, 0, 9, 3, 0, 7]
+    spent[:, timing.MISPREDICTION + 1] = 100
+    code = SimpleNamespace(block_start=np.array([0, 2, 3, 6, 7]), block_count=4)
+    settings = SimpleNamespace(memory=lambda trace, program: None)
+    result = SimpleNamespace(trace=SimpleNamespace(code=code), settings=settings, program=None, spent=spent)
+    # The first block's is nobody's, and stays; of the 12 of the third two thirds are the first one's branch's.
+    assert mispredicted.branch_ticks(result).tolist() == [5, 8, 4, 0, 0, 7, 0]

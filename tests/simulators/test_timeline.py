@@ -1,11 +1,16 @@
 """The window of cycles by resources: a hand-computed loop, and what must hold of every one."""
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
 from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.timeline import Timeline
+from perfkit.simulators.gus.trace_events import trace_events, window_told
 from tests.simulators.assembled import loop, needs_assembler
 
 pytestmark = needs_assembler
@@ -160,3 +165,68 @@ def test_waiting_for_a_forwarded_store_is_no_execution():
     np.testing.assert_allclose(reloads["end"] - reloads["operate"], 4.0)
     assert (table["operate"] >= table["start"]).all()
     assert (table["operate"] <= table["end"]).all()
+
+
+def test_trace_events_of_a_timeline_by_hand():
+    """Uses that begin as another one ends go on in its thread; one that overlaps it has the next one that is free."""
+    columns = ["n", "text", "dispatch", "start", "end", "retire"]
+    rows = [(10, "a", 0, 2, 3, 4), (11, "b", 1, 3, 4, 5), (12, "c", 4, 3.5, 5, 6), (13, "d", 4, 4, 4, 6)]
+    uses = [("p", 0, 12, 3.5, 5), ("p", 0, 10, 2, 3), ("p", 0, 11, 3, 4), ("p", 0, 13, 4, 6), ("p", 0, 14, 4.5, 4.0)]
+    uses += [("q", 1, 10, 0, 1), ("q", 1, 11, 0.5, 2), ("q", 0, 12, 1, 2)]
+    parts = pd.DataFrame({"resource": ["p", "q"], "kind": ["ports"] * 2, "units": [1, 2], "busy": [0.5, 0.5]})
+    frame = pd.DataFrame(uses, columns=["resource", "lane", "n", "start", "end"])
+    made = Timeline(pd.DataFrame(rows, columns=columns), parts, frame, pd.DataFrame(), 0.0, (0.0, 0.0), "by hand")
+    found = trace_events(made)
+    events = found["traceEvents"]
+    told = [(e["pid"], e["tid"], e["name"], e["args"]["n"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"]
+    assert told == [
+        (0, 0, "a", 10, 0.0, 4.0),
+        (0, 1, "b", 11, 1.0, 4.0),
+        (0, 0, "c", 12, 4.0, 2.0),
+        (0, 2, "d", 13, 4.0, 2.0),
+        (2, 1, "a", 10, 0.0, 1.0),
+        (2, 2, "b", 11, 0.5, 1.5),  # the second unit's use is not over: behind both units
+        (2, 0, "c", 12, 1.0, 1.0),
+        (1, 0, "a", 10, 2.0, 1.0),
+        (1, 0, "b", 11, 3.0, 1.0),
+        (1, 1, "c", 12, 3.5, 1.5),
+        (1, 0, "d", 13, 4.0, 2.0),
+        (1, 2, "14", 14, 4.5, 0.0),  # no instruction of the window, and of no time
+    ]
+    assert [(e["args"]["start"], e["args"]["end"]) for e in events if e["pid"] == 0 and e["ph"] == "X"] == [
+        (2.0, 3.0), (3.0, 4.0), (3.5, 5.0), (4.0, 4.0),
+    ]  # fmt: skip
+    named = [(e["name"], e["pid"], e["tid"], e["args"]) for e in events if e["ph"] == "M"]
+    assert named == [
+        ("process_name", 0, 0, {"name": "instructions"}),
+        ("process_sort_index", 0, 0, {"sort_index": 0}),
+        ("process_name", 1, 0, {"name": "p"}),
+        ("process_sort_index", 1, 0, {"sort_index": 1}),
+        ("process_name", 2, 0, {"name": "q"}),
+        ("process_sort_index", 2, 0, {"sort_index": 2}),
+        ("thread_name", 2, 2, {"name": "late 1"}),
+        ("thread_name", 1, 1, {"name": "late 1"}),
+        ("thread_name", 1, 2, {"name": "late 2"}),
+    ]
+    assert found["otherData"]["window"] == "instructions 10 to 13, cycles 0 to 6"
+    of = SimpleNamespace(cycles=24.0, instructions=1000)
+    assert window_told(made, of) == "instructions 10 to 13 of 1,000, cycles 0 to 6 of 24: 25.0% of them"
+
+
+@pytest.mark.parametrize(
+    ("complete", "text", "found"),
+    [
+        ((0.0, 10.0), "", 12),  # of those that wait for another one, the nearest to cycle 5
+        ((0.0, 14.0), "", 13),
+        ((0.0, 10.0), "mul", 11),
+        ((0.0, 10.0), "div", 10),  # none waits: any of the window
+        ((0.0, 0.0), "", 13),  # nothing is complete: from the first start to the last end of those that wait
+        ((0.0, 10.0), ".", 10),  # a text, which nothing holds, and no pattern
+    ],
+)
+def test_the_middle_of_a_window(complete, text, found):
+    rows = [(10, "div", -1, 5.5, 6), (11, "mul", 10, 2, 5), (12, "add", 11, 4, 5), (13, "sub", 10, 8, 16)]
+    schedule = pd.DataFrame(rows, columns=["n", "text", "parent", "start", "end"])
+    empty = pd.DataFrame()
+    made = Timeline(schedule, empty, empty, empty, 0.0, complete, "by hand")
+    assert made.middle(text) == found

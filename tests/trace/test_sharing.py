@@ -14,9 +14,9 @@ from perfkit.trace.sharing import shared_lines
 from perfkit.trace.threads import ThreadTraces
 from perfkit.trace.trace import Trace
 
-SIZES = [1, 8, 64, 4, 2]
+SIZES = [1, 8, 64, 4, 0]  # 0: told by each run
 WRITE, READ = [True, False, False, True, True], [False, True, True, True, False]
-# A block each: an instruction that reads and one that writes, a wide read, one that does both, a write of two bytes.
+# A block each: a byte written and eight read, a wide read, four read and written, a string of any length written.
 OPERANDS = [(0, 1), (2,), (3,), (4,)]
 LINES = [7, 8, 0, 9, 9]  # of the source, of each instruction; 0: unknown
 NAMES = ["a.c:7", "a.c:8", "f at 0x1002", "a.c:9", "a.c:9"]
@@ -48,8 +48,10 @@ def threads(draw, count, *, barriers=()):
         stream = [draw.randrange(4) for _ in range(draw.randrange(1, 30))]
         touched = [operand for block in stream for operand in OPERANDS[block]]
         addresses = [draw.choice([0x7FF0, 0x8000, 0x8040, 1 << 47]) + draw.randrange(0x20) for _ in touched]
+        sizes = [draw.choice([0, 1, 2, 70]) for block in stream if block == 3]
         extra = {"variables": json.dumps(VARIABLES), "barriers": json.dumps(barriers)}
-        traces.append(Trace.from_parts(code(), stream, addresses, provenance=Provenance(function="f", extra=extra)))
+        origin = Provenance(function="f", extra=extra)
+        traces.append(Trace.from_parts(code(), stream, addresses, sizes=sizes, provenance=origin))
         calls.append(np.array([[0, 0], [len(stream) // 2, draw.randrange(2)]]))
     return ThreadTraces(tuple(traces), tuple(calls))
 
@@ -57,13 +59,13 @@ def threads(draw, count, *, barriers=()):
 def touches(traces, line, barriers):
     """Give every line that each access touches: thread, phase, line, operand and its bytes there."""
     for thread, trace in traces.items():
-        at, addresses, passed = 0, trace.addresses.tolist(), 0
+        at, addresses, sizes, passed = 0, trace.addresses.tolist(), trace.access_sizes().tolist(), 0
         for place, block in enumerate(trace.stream.tolist()):
             call = traces.calls[thread][int(place >= traces.calls[thread][1, 0]), 1]
             for operand in OPERANDS[block]:
                 if addresses[at] < 1 << 47:
                     found = defaultdict(set)
-                    for byte in range(addresses[at], addresses[at] + SIZES[operand]):
+                    for byte in range(addresses[at], addresses[at] + sizes[at]):
                         found[byte // line].add(byte)
                     for number, touched in found.items():
                         yield thread, (int(call), passed), number, operand, touched
@@ -143,3 +145,4 @@ def test_what_is_shared_is_told():
     assert text[1].startswith(f"{first['variable'] or 'memory'} at {first['address']:#x}: {first['sharing']} sharing")
     assert len(text) == 1 + min(3, len(table.to_frame())) + 1
     assert "not known" in text[-1]
+    assert "not known" not in threads(draw, 3, barriers=[1]).shared_lines().summary()

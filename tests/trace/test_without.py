@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.trace.without import trace_without
+from perfkit.trace.code import NO_ACCESS, StaticCode
+from perfkit.trace.trace import Trace
+from perfkit.trace.without import trace_spread, trace_without
 from tests.loose import mutable_dataclasses
 
 
@@ -35,3 +37,20 @@ def test_nothing_removed_is_the_same_run():
 
 def test_what_is_traced_cannot_be_changed():
     assert mutable_dataclasses("perfkit.trace") == []
+
+
+@pytest.mark.parametrize(
+    ("address", "moved"),
+    [
+        (0x0123, 0x0123),  # page 0 stays
+        (0x1123, 0x1163),  # page 1 is turned by a line
+        (0x3FC8, 0x3088),  # page 3 by three lines: the last one becomes the third
+        (0x4_0100, 0x4_0140),  # page 64 by 64 lines, a whole turn, and by 64 / 64
+        (0x4_1100, 0x4_1100),  # page 65: 65 and 1 are 64 lines, a whole turn
+        (0x100_5100, 0x100_5200),  # page 0x1005: 5 lines, 0 of page / 64, 1 of page / 4096: 4
+        (NO_ACCESS, NO_ACCESS),
+    ],
+)
+def test_lines_are_turned_within_their_page_by_the_bits_of_its_number(address, moved):
+    code = StaticCode("x86-64", [1], [b"\x90"], ["nop"], ["f"], [0, 1], [0, 1], [True], [False], [8])
+    assert trace_spread(Trace.from_parts(code, [0], [address])).addresses.tolist() == [moved]

@@ -183,3 +183,43 @@ def test_a_variant_counts_where_it_is_all_that_is_left_of_a_function(tmp_path):
     assert any("app::step" in text and "[clone .constprop" in text for text in elf.demangled.values())
     with pytest.raises(DataError, match="several functions are called 'step'"):
         elf.function("step")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        ("plain(int)", "plain"),
+        ("int plain<int>(int)", "plain<int>(int)", "plain<int>", "plain"),
+        ("app::operator==(app::T const&, int)", "app::operator=="),
+        ("app::T::operator long() const", "app::T::operator long()", "app::T::operator long"),
+        ("app::T::operator()(int) const", "app::T::operator()(int)", "app::T::operator()"),
+        ("app::T::f() const &", "app::T::f()", "app::T::f"),
+        (
+            "void app::run<int (*)(char)>(int (*)(char))",
+            "app::run<int (*)(char)>(int (*)(char))",
+            "app::run<int (*)(char)>",
+            "app::run",
+        ),
+        (
+            "std::vector<int, std::allocator<int> > app::all<int>()",
+            "app::all<int>()",
+            "app::all<int>",
+            "app::all",
+        ),
+        (
+            "app::Grid<int, 2>::sum<double>(double) const",
+            "app::Grid<int, 2>::sum<double>(double)",
+            "app::Grid<int, 2>::sum<double>",
+            "app::Grid<int, 2>::sum",
+            "app::Grid::sum",
+        ),
+        ("(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
+        ("app::f()::{lambda(int)#1}::operator()(int)", "app::f()::{lambda(int)#1}::operator()"),
+        ("<app::T as core::fmt::Debug>::fmt",),
+        ("<&mut app::T<u8> as app::Run>::run",),
+        ("app::run(int) [clone .cold]",),
+        ("one",),
+    ],
+)
+def test_the_ways_to_write_a_name(told):
+    assert forms(told[0]) == told

@@ -92,15 +92,20 @@ def test_pages_that_the_first_call_touches_fall_to_it(tmp_path, pages):
 REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", *(f"r{n}" for n in range(8, 16)))
 
 
-def test_a_call_leaves_every_register_as_it_was(tmp_path):
-    """A compiler that sees what is called may keep values in those, too, which other calls may change."""
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_call_leaves_every_register_as_it_was(tmp_path, leaves):
+    """A compiler that sees what is called may keep values in those, too, which other calls may change.
+
+    A call may also be left without a return, as by an exception: the next one finds that out.
+    """
+    ends = ("add rsp, 8", "jmp behind") if leaves else ("ret",)
     kept = ("rbx", "rbp", "r12", "r13", "r14", "r15")
     lines = [
         ".intel_syntax noprefix", ".bss", "deep: .long 0", ".text", ".globl work, main", ".type work, @function",
         "work: inc dword ptr deep[rip]", "cmp dword ptr deep[rip], 1", "jne inner", "call work",
-        "inner: dec dword ptr deep[rip]", "ret",
+        "inner: dec dword ptr deep[rip]", "cmp dword ptr deep[rip], 0", "je last", "ret", "last:", *ends,
         ".size work, .-work", ".type main, @function", "main:", *(f"push {r}" for r in kept), "push 6",
-        "again:", *(f"mov {r}, {1000 + k}" for k, r in enumerate(REGISTERS)), "call work",
+        "again:", *(f"mov {r}, {1000 + k}" for k, r in enumerate(REGISTERS)), "call work", "behind:",
         *(f"cmp {r}, {1000 + k}\njne changed" for k, r in enumerate(REGISTERS)),
         "dec qword ptr [rsp]", "jnz again", "xor eax, eax", "jmp end", "changed: mov eax, 3", "end: add rsp, 8",
         *(f"pop {r}" for r in reversed(kept)), "ret", ".size main, .-main", '.section .note.GNU-stack,"",@progbits',
