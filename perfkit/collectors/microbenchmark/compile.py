@@ -441,9 +441,12 @@ def _run(words: Sequence[str], place: Path, one: Variant | None = None) -> str:
         return ""
     if "No space left on device" in done.stderr:
         raise DataError(f"no space left on the disk of {place}: make room, and the study resumes")
-    if one is not None and (taken := redefined.named_otherwise(done.stderr, _macros(one), one.key)):
-        return taken
-    return shortened(done.stderr) or f"exit status {done.returncode} without a message"
+    said = done.stderr
+    if one is not None:
+        if taken := redefined.named_otherwise(said, _macros(one), one.key):
+            return taken
+        said = redefined.of_dimensions(said, _macros(one), one.key)
+    return shortened(said) or f"exit status {done.returncode} without a message"
 
 
 # -- what came out -----------------------------------------------------------------------------------------------------

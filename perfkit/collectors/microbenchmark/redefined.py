@@ -156,3 +156,14 @@ def named_otherwise(said: str, macros: Mapping[str, str], key: str) -> str:
         f"the dimension {name} is a macro ({macros[name]} in this row), and {place} has {name} for something else "
         f"({error['text']}): rename the dimension" + (f", or what the kernel calls {name}" if where else "")
     )
+
+
+def of_dimensions(said: str, macros: Mapping[str, str], key: str) -> str:
+    """Name the dimension in place of the line, of a file of perfkit's, that defines it."""
+    names = dict(enumerate(macros, 1))
+
+    def named(place: re.Match[str]) -> str:
+        name = names.get(int(place[1]), "")
+        return f"the dimension {name} ({macros[name]} in this row): " if name else place[0]
+
+    return re.sub(rf"^{re.escape(key)}\.\w+:(\d+):\d+: ", named, said, flags=re.MULTILINE)

@@ -28,9 +28,9 @@ int main(int argc, char **argv) {
 QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}
 
 
-def program(folder, values, *arguments):
+def program(folder, values, *arguments, **how):
     study = Study(PROGRAM, {"N": values}, program=True, arguments=arguments, policy=QUICK)
-    return Microbenchmark(folder=folder, jobs=1).collect(study).table
+    return Microbenchmark(folder=folder, jobs=1, **how).collect(study).table
 
 
 def watched(folder):
@@ -55,6 +55,18 @@ def test_a_study_does_not_go_on_with_another_input(tmp_path, option):
         program(folder, [1, 2, 3], f"{option}{read}")
     read.write_text("20000")
     assert len(program(folder, [1, 2, 3], f"{option}{read}")) == 3
+
+
+@pytest.mark.measures
+@pytest.mark.words
+def test_rows_that_are_spread_belong_to_their_input_too(tmp_path):
+    read, folder = tmp_path / "in.txt", tmp_path / "out"
+    read.write_text("20000")
+    program(folder, [1], str(read), spread=True)
+    assert watched(folder) == {str(read)}
+    read.write_text("200")
+    with pytest.raises(SettingError, match=r"input .*in.txt has changed since rows of"):
+        program(folder, [1, 2], str(read), spread=True)
 
 
 @pytest.mark.measures

@@ -175,3 +175,12 @@ def test_other_errors_keep_the_compilers_words(tmp_path, line, compiler):
     told = message(tmp_path, f"PK_REGION {{\n{line}\n}}\n", dimensions={"n": [3]}, compilers=[compiler])
     assert "error: " in told
     assert "for something else" not in told
+
+
+def test_an_error_in_a_dimensions_value_names_the_dimension(tmp_path):
+    """It was one in `56583ec7f3553153.c`, line 1, a file that no user has."""
+    kernel = "PK_REGION { TYPE a = N; PK_KEEP(a); }\n"
+    told = message(tmp_path, kernel, dimensions={"N": ["100 200"], "TYPE": ["lnog"]}, flags="-O1")
+    assert "error: " in told
+    assert "the dimension TYPE (lnog in this row): error: unknown type name 'lnog'" in told
+    assert "row.c" not in told
