@@ -657,7 +657,7 @@ def test_a_program_that_waits_for_a_processor_makes_the_verdict_uncertain():
     assert not near.doubt
     off = dataclasses.replace(busy, measured=dataclasses.replace(busy.measured, taken_off=True))
     assert off.headline().startswith(
-        "Uncertain: other programs had the processors for 75% of the time; it is taken off"
+        "Uncertain: other programs had the processors for 75% of the time. It is taken off"
     )
     assert "; 75% of the time, in which other programs had the processors, is taken" in " ".join(off.report().split())
     little = dataclasses.replace(off, measured=dataclasses.replace(off.measured, waited=0.2))
@@ -894,7 +894,7 @@ def test_a_sampler_that_fails_is_not_taken_for_the_program_failing():
 
 def test_a_resource_that_brings_little_is_not_said_to_hold_a_function_back():
     found = EXAMPLES[pk.Diagnosis]()
-    assert "is held back by" in found.headline()
+    assert "is held back at" in found.headline()
     ranked = found.ranked
     little = dataclasses.replace(found)
     little.__dict__["ranked"] = dataclasses.replace(ranked, speedup=ranked.speedup * (0.02 / ranked.speedup.max()))
@@ -913,7 +913,9 @@ def test_a_second_change_that_promises_as_much_is_named(second, told):
     found.__dict__["ranked"] = dataclasses.replace(found.ranked, speedup=speedup)
     found.__dict__["together"] = None
     assert found._cause().endswith("which of the two is the first, the model cannot tell") == told
-    assert (f"{found.what_ifs[1].change} {1 + second:.2f} times" in found.headline()) == told
+    said = f"{found.what_ifs[1].change[1:]} would make it {1 + second:.2f} times as fast: which of the two"
+    assert (said in found.headline()) == told
+    assert any(said in each for each in found.more) == told
 
 
 def test_a_part_of_a_call_is_never_taken_for_the_whole():
@@ -1058,3 +1060,35 @@ def test_the_page_warns_of_what_is_a_warning_and_says_of_what_cycles_were_measur
     text = save_page(far, tmp_path / "far.html").read_text().replace("<wbr>", "")
     assert "<h2>Beware</h2><ul><li>measured and simulated cycles are far apart" in text
     assert "one call&#x27;s" not in text
+
+
+def test_the_first_screen_answers_in_sentences_of_which_a_doubt_is_the_first():
+    """The headline was one block of seven to nine lines, in which the line and what it costs had to be looked for."""
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = found.result.cycles
+    verdict, gain, near = found.lead
+    assert verdict.startswith(f"{found.function} is held back at {found.line['place']}")
+    assert gain.endswith("times as fast.")
+    assert near.startswith("The model is 10% above the measured time")
+    busy = Measured(4 * cycles, 4 * cycles, 2, 1, 4 * cycles, waited=0.75)
+    torn = dataclasses.replace(
+        found, measured=busy, later="The run was stopped after 3 s", first="f is called again. Call it once",
+        doubts=("90% of this function's samples lie elsewhere",),
+    )  # fmt: skip
+    assert torn.lead == (
+        "90% of this function's samples lie elsewhere.", "f is called again.", verdict, gain,
+        "The run was stopped after 3 s.",
+    )  # fmt: skip
+    assert torn.more[0].startswith("Uncertain: other programs had the processors for 75% of the time in which")
+    assert torn.more[1].startswith("The measured cycles hold that")
+    assert torn.more[2] == "Call it once."
+    said = [*torn.lead, *torn.more]
+    for each in filter(None, torn.headline().split(". ")):
+        assert any(each.lower().rstrip(".") in one.lower() for one in said), each
+    screen = torn.report().split("\n\n")
+    assert [line for line in screen[0].splitlines() if not line.startswith("  ")] == [
+        next(line for line in screen[0].splitlines() if each.startswith(line)) for each in torn.lead
+    ]
+    assert max(map(len, torn.report().splitlines())) <= 80
+    alone = dataclasses.replace(found, measured=None, not_measured="too long")
+    assert alone.lead[2] == "Nothing was measured: this is the model's word alone."

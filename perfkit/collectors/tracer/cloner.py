@@ -825,9 +825,7 @@ def search_paths(elf: ElfFile) -> tuple[str, ...]:
     return (*elf.run_paths, *(own_paths() if thread_memory(elf) else ()))
 
 
-def child_environment(
-    run_paths: Sequence[str] = (), *, threads: bool = False, script: bool = False
-) -> dict[str, str]:
+def child_environment(run_paths: Sequence[str] = (), *, threads: bool = False, script: bool = False) -> dict[str, str]:
     """Return the environment of a process that runs a program, its libraries bound at the start.
 
     Parameters
