@@ -66,10 +66,11 @@ _EQUAL = 0.005  # of the measured time: what is said in whole per cent is none
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
-_STEADY = (4, 1.03)  # so many runs, whose median is at most so much above the least
+STEADY = (4, 1.03)  # so many runs, whose median is at most so much above the least
 _ALIKE = 0.9  # share of calls' time that is the median call's, above which none of them was interrupted
 _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
 _CROWDED = 0.3  # from which other programs' use of caches and memory may double the calls' own time
+_SHARED = 2.0  # times as long, then
 _NEVER = -0.85  # off: other programs in the same caches do not make anything so much slower
 _KERNEL = 0.2  # of the processor time, from which the kernel's work is told
 # Arithmetic on SSE and AVX registers, which sets the flags of MXCSR.
@@ -105,8 +106,9 @@ class Measured:
         Whether that share is taken off `cycles`, `high` and `typical`, as of calls of 10 ms or more: in that time they
         are interrupted as the whole run is. Shorter ones mostly run between two interruptions.
     alike : float
-        Of several calls of less than a millisecond: their median times their number, relative to their sum. Near 1,
-        none of them was interrupted; 0 where there were too few to tell.
+        Of several calls of less than a millisecond: their median times their number, relative to their sum, or what
+        each took in the quickest of at least four runs. Near 1, none of them was interrupted; 0 where there were too
+        few to tell.
     subnormal : bool
         Whether arithmetic first met numbers below the normal range within a timed call (`CallTimes.subnormal`).
     faults : float
@@ -134,7 +136,23 @@ class Measured:
     @property
     def is_steady(self) -> bool:
         """Whether several runs took the same time, as they do not where other programs come between."""
-        return self.runs >= _STEADY[0] and 0 < self.typical <= _STEADY[1] * self.cycles
+        return self.runs >= STEADY[0] and 0 < self.typical <= STEADY[1] * self.cycles
+
+    @property
+    def was_alone(self) -> bool:
+        """Whether the timed calls hold no time of other programs.
+
+        Short ones run between two interruptions; and what takes as long again and again was not interrupted.
+        """
+        return self.alike > _ALIKE or self.is_steady
+
+    @property
+    def least(self) -> float:
+        """The fewest cycles that the calls may have taken without other programs, by the time that these had."""
+        if self.was_alone:
+            return self.cycles
+        alone = self.cycles * (1.0 if self.taken_off else 1 - self.waited)
+        return alone / _SHARED if self.waited > _CROWDED else alone
 
     @property
     def spread(self) -> float:
@@ -338,7 +356,7 @@ class Diagnosis(Summarised):
             )
         alone = self.measured.cycles * (1.0 if self.measured.taken_off else 1 - self.measured.waited)
         is_explained = self.result.cycles >= (1 - words.FAR) * alone
-        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not self._was_alone:
+        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not self.measured.was_alone:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "
                 f"timed. The measured cycles hold that, so that the model is {words.lies(self.apart)} "
@@ -353,14 +371,6 @@ class Diagnosis(Summarised):
             f"{words.lies(quick)} the quickest and {words.lies(typical)} the median: something else runs on this "
             "machine, so measure again when it is quiet"
         )
-
-    @property
-    def _was_alone(self) -> bool:
-        """Whether the timed calls hold no time of other programs.
-
-        Short ones run between two interruptions; and what takes as long again and again was not interrupted.
-        """
-        return self.measured is not None and (self.measured.alike > _ALIKE or self.measured.is_steady)
 
     @property
     def overlap_told(self) -> str:
@@ -405,7 +415,7 @@ class Diagnosis(Summarised):
         """Say that measured and simulated cycles differ, though not so far that there is a `doubt`; "" where little."""
         if self.measured is None or self.apart is None or self.is_far or self.uncertain or self.measured.samples:
             return ""
-        others = 0.0 if self._was_alone or self.measured.taken_off else self.measured.waited
+        others = 0.0 if self.measured.was_alone or self.measured.taken_off else self.measured.waited
         is_told = self._subnormal or not 0 < -self.apart <= max(self.overlap, others)
         if abs(self.apart) <= words.SOME or not is_told:
             return ""

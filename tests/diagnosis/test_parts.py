@@ -550,6 +550,52 @@ def test_empty_caches_are_not_taken_because_they_come_nearer_by_chance():
     assert _nearest((cold, warm), Calls(3, 1), long)[0] is cold, "but they do not make anything four times as slow"
 
 
+def test_the_caches_are_not_decided_by_other_programs_share_of_the_run():
+    """Beside others with half of a processor one answer was of empty caches (49 % of the time), the next of full."""
+    trace = shuffled_lines(4000)
+    cold, warm = (pk.Gus("zen4", warm=each).run(trace) for each in ("none", "caches"))
+
+    def taken(skip, **further):
+        measured = Measured(cold.cycles, cold.cycles, further.pop("runs", 2), 1, cold.cycles, **further)
+        return _nearest((cold, warm), Calls(skip, 1), measured)
+
+    told = [taken(3, waited=each) for each in (0.45, 0.49, 0.51, 0.55)]
+    assert [each[0] is warm for each in told] == [True] * 4
+    for each, share in zip(told, ("45%", "49%", "51%", "55%"), strict=True):
+        assert each[2].startswith("calls came before; the measured time does not decide it")
+        assert share in each[2]
+    assert taken(0, waited=0.5)[0] is cold
+    assert taken(3, waited=0.05)[0] is cold, "a twentieth cannot have made the difference"
+    assert taken(3, waited=0.5, runs=4)[::2] == (cold, "nearer to the measured time"), "four runs took the same"
+    assert taken(3, waited=0.5, alike=0.95)[0] is cold, "the calls ran between two interruptions"
+
+
+def test_the_least_of_several_runs_holds_no_time_of_other_programs_where_calls_are_short():
+    """Interrupted calls are others in each run: it was "uncertain", with a least run that none had disturbed."""
+    trace = pk.datasets.load("traces/correlation-v5-small").head(100)
+    trace = dataclasses.replace(trace, provenance=dataclasses.replace(trace.provenance, complete=True))
+
+    def measured(runs, ticks=50_000):
+        clock = {"ticks_per_second": 1e9, "waited": 0.5, "shared": 0.5}
+        timed = []
+        for k in range(runs):
+            each = np.full(4, ticks)
+            each[2 + k % 2] += 4 * ticks * (k > 0)  # one call of each run but the first, by turns
+            timed.append(CallTimes(each, 4, 0, (1.0,), 0.0, False, "", 1.0, **clock))
+        return inquiry()._measured(timed, Calls(2, 2), trace, "", pk.Microarchitecture.load("zen4"))[0]
+
+    found = measured(4)
+    assert (found.cycles, found.alike) == (100_000.0, 1.0)
+    assert found.was_alone
+    assert not measured(3).was_alone, "too few runs"
+    assert not measured(4, ticks=5_000_000).was_alone, "of calls of 5 ms each run has others' time"
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis](), measured=found)
+    cycles = answer.result.cycles
+    quiet = dataclasses.replace(found, cycles=2 * cycles, typical=3 * cycles, high=9 * cycles)
+    assert not dataclasses.replace(answer, measured=quiet).uncertain
+    assert dataclasses.replace(answer, measured=dataclasses.replace(quiet, alike=0.0)).uncertain
+
+
 def shuffled_lines(count):
     """A loop that loads so many lines of memory in a random order."""
     order = np.random.default_rng(1).permutation(count)
