@@ -174,7 +174,8 @@ class Promise:
         What usually brings the like in the program.
     most : float
         How many times as fast they would run if that were no limit at all, as where the program no longer needs it
-        (another layout, branches taken out); 0 where it was not asked.
+        (another layout, branches taken out), by the same instructions; of a farther cache's latency, or memory's, at
+        that of L1. 0 where it was not asked.
     how : str
         What that is.
     """
@@ -193,7 +194,11 @@ class Promise:
     @property
     def gain(self) -> str:
         """Both factors in words."""
-        return f"{self.change}; {self.most:.2f}x {self.how}" if self.has_more else self.change
+        if not self.has_more:
+            return self.change
+        if self.how != words.as_no_limit(""):
+            return f"{self.change}; {self.most:.2f}x {self.how}"
+        return f"{self.change}; up to {self.most:.2f}x {self.how}, by the same instructions"
 
 
 @dataclass(frozen=True)
@@ -545,8 +550,13 @@ class Diagnosis(Summarised):
         best = [name for name, _ in self._best]
         if not best:
             return {}
-        found = sensitivity(self.result.settings, self.result.trace, (_NO_LIMIT,), best)
-        without = {names[0]: 1 + float(s) for names, s in zip(found.resources, found.speedup[:, -1], strict=True)}
+        core = self.result.settings.core
+        nearest = core.value(f"{words.NEAREST}_latency", 0.0)
+        # A farther cache, or memory, is no nearer than L1 when its data lie there.
+        most = {name: max(WEIGHT, core.value(name) / nearest) for name in best if nearest and words.is_farther(name)}
+        better = [core.scaled(name, most.get(name, _NO_LIMIT)) for name in best]
+        base, *cycles = self.result.settings.cycles(self.result.trace, (core, *better)).tolist()
+        without = {name: base / max(each, 1.0) for name, each in zip(best, cycles, strict=True)}
         if SETS in without:
             without[SETS] = max(without[SETS], self._spread_out)
         return without | ({_BRANCHES: self._predicted} if _BRANCHES in without else {})

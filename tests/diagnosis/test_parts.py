@@ -892,11 +892,45 @@ def test_a_remedy_that_takes_the_resource_out_of_the_way_has_a_figure_of_its_own
     found = EXAMPLES[pk.Diagnosis]()
     for each in found.what_ifs:
         assert each.most >= each.factor - 1e-9
-        assert (f"{each.most:.2f}x if it were no limit at all" in found.report()) == (each.most > each.factor + 0.05)
-    resource = found.bottleneck
-    core = found.result.settings.core.scaled(resource, 1000.0)
-    cycles = dataclasses.replace(found.result.settings, core=core).run(found.result.trace).cycles
+        assert (f"{each.most:.2f}x {each.how}" in " ".join(found.report().split())) == (each.most > each.factor + 0.05)
+    assert found.bottleneck == "memory_latency"
+    assert found.what_ifs[0].how == "at the latency of L1"
+    core = found.result.settings.core
+    near = core.scaled("memory_latency", core.value("memory_latency") / core.value("L1_latency"))
+    cycles = dataclasses.replace(found.result.settings, core=near).run(found.result.trace).cycles
     assert found.what_ifs[0].most == pytest.approx(found.result.cycles / cycles)
+    kernel = pk.collectors.compile_kernel(
+        "double f(const double *x, long n) { double s = 0; for (long i = 0; i < n; i++) s += x[i]; return s; }",
+        flags="-O2",
+    )
+    chain = pk.Gus(core, warm="caches").run(kernel.trace(np.ones(1000), 1000))
+    answer = dataclasses.replace(found, result=chain, sources={})
+    assert answer.bottleneck == "instruction_latency"
+    free = dataclasses.replace(chain.settings, core=core.scaled("instruction_latency", 1000.0)).run(chain.trace)
+    assert answer.what_ifs[0].most == pytest.approx(chain.cycles / free.cycles)
+    assert f"; up to {answer.what_ifs[0].most:.2f}x if it were no limit at all, by the same instructions" in (
+        answer.what_ifs[0].gain
+    )
+
+
+def test_what_a_nearer_cache_would_bring_is_bounded_by_the_nearest():
+    """Links of 14 cycles through L2, and one for the index, take 4 and one in L1; 7.5 times as fast was promised."""
+    source = "long f(const long *p, long n) { long i = 0; for (long k = 0; k < n; k++) i = p[i]; return i; }"
+    trace = pk.collectors.compile_kernel(source, flags="-O2").trace(in_a_ring(2048), 20_000)
+    result = pk.Gus("zen4", warm="caches").run(trace)
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis](), result=result, sources={}, measured=None)
+    best = answer.what_ifs[0]
+    assert answer.bottleneck == "L2_latency"
+    assert best.factor == pytest.approx((14 + 1) / (7 + 1), rel=0.01)
+    assert best.most == pytest.approx((14 + 1) / (4 + 1), rel=0.02)
+
+
+def in_a_ring(lines):
+    """Return links that lead through so many lines of memory in a random order, and back to the first."""
+    order = np.concatenate(([0], 1 + np.random.default_rng(1).permutation(lines - 1)))
+    ring = np.zeros(8 * lines, dtype=np.int64)
+    ring[8 * order] = 8 * np.roll(order, -1)
+    return ring
 
 
 def test_the_kernels_work_is_told_where_it_explains_the_measured_time():
