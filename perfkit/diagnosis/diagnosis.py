@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from perfkit.trace.code import StaticCode
 
 WEIGHT = 2.0
+_SHORT_NAME = 30  # letters of what a line calls, up to which that stands in the first sentence
+_UNMEASURED = "nothing was measured: this is the model's word alone"
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
 LEAST = 0.01  # a smaller speedup is no bottleneck
 _CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all: no other one can be hotter
@@ -64,10 +66,11 @@ _EQUAL = 0.005  # of the measured time: what is said in whole per cent is none
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
-_STEADY = (4, 1.03)  # so many runs, whose median is at most so much above the least
+STEADY = (4, 1.03)  # so many runs, whose median is at most so much above the least
 _ALIKE = 0.9  # share of calls' time that is the median call's, above which none of them was interrupted
 _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
 _CROWDED = 0.3  # from which other programs' use of caches and memory may double the calls' own time
+_SHARED = 2.0  # times as long, then
 _NEVER = -0.85  # off: other programs in the same caches do not make anything so much slower
 _KERNEL = 0.2  # of the processor time, from which the kernel's work is told
 # Arithmetic on SSE and AVX registers, which sets the flags of MXCSR.
@@ -104,8 +107,9 @@ class Measured:
         Whether that share is taken off `cycles`, `high` and `typical`, as of calls of 10 ms or more: in that time they
         are interrupted as the whole run is. Shorter ones mostly run between two interruptions.
     alike : float
-        Of several calls of less than a millisecond: their median times their number, relative to their sum. Near 1,
-        none of them was interrupted; 0 where there were too few to tell.
+        Of several calls of less than a millisecond: their median times their number, relative to their sum, or what
+        each took in the quickest of at least four runs. Near 1, none of them was interrupted; 0 where there were too
+        few to tell.
     subnormal : bool
         Whether arithmetic first met numbers below the normal range within a timed call (`CallTimes.subnormal`).
     faults : float
@@ -133,7 +137,23 @@ class Measured:
     @property
     def is_steady(self) -> bool:
         """Whether several runs took the same time, as they do not where other programs come between."""
-        return self.runs >= _STEADY[0] and 0 < self.typical <= _STEADY[1] * self.cycles
+        return self.runs >= STEADY[0] and 0 < self.typical <= STEADY[1] * self.cycles
+
+    @property
+    def was_alone(self) -> bool:
+        """Whether the timed calls hold no time of other programs.
+
+        Short ones run between two interruptions; and what takes as long again and again was not interrupted.
+        """
+        return self.alike > _ALIKE or self.is_steady
+
+    @property
+    def least(self) -> float:
+        """The fewest cycles that the calls may have taken without other programs, by the time that these had."""
+        if self.was_alone:
+            return self.cycles
+        alone = self.cycles * (1.0 if self.taken_off else 1 - self.waited)
+        return alone / _SHARED if self.waited > _CROWDED else alone
 
     @property
     def spread(self) -> float:
@@ -155,7 +175,8 @@ class Promise:
         What usually brings the like in the program.
     most : float
         How many times as fast they would run if that were no limit at all, as where the program no longer needs it
-        (another layout, branches taken out); 0 where it was not asked.
+        (another layout, branches taken out), by the same instructions; of a farther cache's latency, or memory's, at
+        that of L1. 0 where it was not asked.
     how : str
         What that is.
     """
@@ -174,7 +195,11 @@ class Promise:
     @property
     def gain(self) -> str:
         """Both factors in words."""
-        return f"{self.change}; {self.most:.2f}x {self.how}" if self.has_more else self.change
+        if not self.has_more:
+            return self.change
+        if self.how != words.as_no_limit(""):
+            return f"{self.change}; {self.most:.2f}x {self.how}"
+        return f"{self.change}; up to {self.most:.2f}x {self.how}, by the same instructions"
 
 
 @dataclass(frozen=True)
@@ -316,8 +341,8 @@ class Diagnosis(Summarised):
         if self.measured.samples and self.apart < -words.FAR:
             return (
                 f"by its {self.measured.samples:,} samples the run took longer than is simulated (the model is "
-                f"{self.apart:+.0%} off), which whatever ran on the same core may explain; ask again when the machine "
-                "is quiet"
+                f"{words.lies(self.apart)} it). Whatever ran on the same core may explain that: ask again when the "
+                "machine is quiet"
             )
         if not self.measured.typical:
             return ""
@@ -325,41 +350,33 @@ class Diagnosis(Summarised):
             per_call = self.measured.cycles / self.measured.calls
             return (
                 f"calls of {per_call:,.0f} cycles are so short that they may overlap in the program, by up to "
-                f"{self.overlap:.0%}, and they were timed and recorded one behind the other, without what their caller "
-                f"does between them (the model is {words.lies(self.apart)} that); ask about the caller (-f)"
+                f"{self.overlap:.0%}. They were timed and recorded one behind the other, without what their caller "
+                f"does between them (the model is {words.lies(self.apart)} that): ask about the caller (-f)"
             )
         crowded = self.measured.taken_off and self.measured.waited > _CROWDED and self.measured.kernel < _KERNEL
         if crowded and _NEVER < self.apart < -words.FAR:
             return (
-                f"other programs had the processors for {self.measured.waited:.0%} of the time; it is taken off the "
+                f"other programs had the processors for {self.measured.waited:.0%} of the time. It is taken off the "
                 f"measured cycles, but they also shared caches and memory (the model is {words.lies(self.apart)} "
-                "them); measure again when the machine is quiet"
+                "them): measure again when the machine is quiet"
             )
         alone = self.measured.cycles * (1.0 if self.measured.taken_off else 1 - self.measured.waited)
         is_explained = self.result.cycles >= (1 - words.FAR) * alone
-        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not self._was_alone:
+        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY and not self.measured.was_alone:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "
-                f"timed, and the measured cycles hold that, so that the model is {words.lies(self.apart)} "
-                "them; measure again when the machine is quiet"
+                f"timed. The measured cycles hold that, so that the model is {words.lies(self.apart)} "
+                "them: measure again when the machine is quiet"
             )
         quick, typical = (self.result.cycles / each - 1 for each in (self.measured.cycles, self.measured.typical))
         if (abs(quick) > words.FAR) == (abs(typical) > words.FAR):
             return ""
         low, high, runs = self.measured.cycles, self.measured.high, self.measured.runs
         return (
-            f"the same calls took {low:,.0f} to {high:,.0f} cycles in {runs} runs, so that the model is "
+            f"the same calls took {low:,.0f} to {high:,.0f} cycles in {runs} runs. The model is "
             f"{words.lies(quick)} the quickest and {words.lies(typical)} the median: something else runs on this "
-            "machine; measure again when it is quiet"
+            "machine, so measure again when it is quiet"
         )
-
-    @property
-    def _was_alone(self) -> bool:
-        """Whether the timed calls hold no time of other programs.
-
-        Short ones run between two interruptions; and what takes as long again and again was not interrupted.
-        """
-        return self.measured is not None and (self.measured.alike > _ALIKE or self.measured.is_steady)
 
     @property
     def overlap_told(self) -> str:
@@ -380,24 +397,31 @@ class Diagnosis(Summarised):
     @property
     def doubt(self) -> str:
         """Why the answer cannot be relied on as it stands, "" where the measured cycles support it."""
-        told = list(self.doubts)
+        grave, slight = self._doubted
+        return "; ".join((*grave, *slight))
+
+    @property
+    def _doubted(self) -> tuple[list[str], list[str]]:
+        """What speaks against the answer, and what merely does not support it, the gravest first."""
+        grave, slight = list(self.doubts), []
         if self.measured is None:
-            told.append("nothing was measured: this is the model's word alone")
+            slight.append(_UNMEASURED)
         elif self.uncertain:
-            told.append(f"uncertain: {self.uncertain}")
+            grave.append(f"uncertain: {self.uncertain}")
         elif self.is_far and self.apart is not None:
-            told.append(f"the model is {words.lies(self.apart)} the measured time{self._faulted}: do not rely on this")
+            far = f"the model is {words.lies(self.apart)} the measured time: do not rely on this"
+            grave.append(". ".join(filter(None, (far, self._faulted))))
         hottest = self.candidates[0] if self.candidates else None
         if hottest is not None and hottest.share and _unsure(hottest):
-            told.append("hardly any samples were taken: this may not be where the time goes")
-        return "; ".join(told)
+            slight.append("hardly any samples were taken: this may not be where the time goes")
+        return grave, slight
 
     @property
     def difference(self) -> str:
         """Say that measured and simulated cycles differ, though not so far that there is a `doubt`; "" where little."""
         if self.measured is None or self.apart is None or self.is_far or self.uncertain or self.measured.samples:
             return ""
-        others = 0.0 if self._was_alone or self.measured.taken_off else self.measured.waited
+        others = 0.0 if self.measured.was_alone or self.measured.taken_off else self.measured.waited
         is_told = self._subnormal or not 0 < -self.apart <= max(self.overlap, others)
         if abs(self.apart) <= words.SOME or not is_told:
             return ""
@@ -411,7 +435,7 @@ class Diagnosis(Summarised):
         if not self.difference:
             return ""
         why = self._faulted if self.apart is not None and self.apart < 0 else ""
-        return self.difference + (why or ", which nothing here explains")
+        return f"{self.difference}. {why}" if why else f"{self.difference}, which nothing here explains"
 
     @property
     def _faulted(self) -> str:
@@ -422,7 +446,7 @@ class Diagnosis(Summarised):
             faults = self.measured.faults * _FAULT >= self.measured.kernel * self.measured.cycles / 20
             told = f"about {self.measured.faults:,.0f} page faults, memory touched for the first time" if faults else ""
             return (
-                f"; {self.measured.kernel:.0%} of the run's processor time is the kernel's work for it ("
+                f"{self.measured.kernel:.0%} of the run's processor time is the kernel's work for it ("
                 f"{told or 'system calls, or page faults'}), which is not simulated: "
                 + ("touch the memory before, or use it again" if faults else "make fewer and larger calls")
             )
@@ -431,8 +455,8 @@ class Diagnosis(Summarised):
         if self.measured.faults * _FAULT_MOST < more / 2:
             return self._subnormal or self._moving(more)
         return (
-            f", which holds the kernel's work for about {self.measured.faults:,.0f} page faults (memory touched for "
-            "the first time), and that is not simulated: touch the memory before, or use it again"
+            f"The measured time holds the kernel's work for about {self.measured.faults:,.0f} page faults (memory "
+            "touched for the first time), and that is not simulated: touch the memory before, or use it again"
         )
 
     @property
@@ -443,7 +467,7 @@ class Diagnosis(Summarised):
         if not any(_FLOATING.match(text) for text in self.result.trace.code.text):
             return ""
         return (
-            "; its arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single "
+            "Its arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single "
             "precision: the processor's flags say so), each of which may cost more (over 100 cycles on Intel's cores, "
             "a few on a Zen 5) and is not simulated: flush them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or "
             "keep numbers from decaying so far"
@@ -542,8 +566,13 @@ class Diagnosis(Summarised):
         best = [name for name, _ in self._best]
         if not best:
             return {}
-        found = sensitivity(self.result.settings, self.result.trace, (_NO_LIMIT,), best)
-        without = {names[0]: 1 + float(s) for names, s in zip(found.resources, found.speedup[:, -1], strict=True)}
+        core = self.result.settings.core
+        nearest = core.value(f"{words.NEAREST}_latency", 0.0)
+        # A farther cache, or memory, is no nearer than L1 when its data lie there.
+        most = {name: max(WEIGHT, core.value(name) / nearest) for name in best if nearest and words.is_farther(name)}
+        better = [core.scaled(name, most.get(name, _NO_LIMIT)) for name in best]
+        base, *cycles = self.result.settings.cycles(self.result.trace, (core, *better)).tolist()
+        without = {name: base / max(each, 1.0) for name, each in zip(best, cycles, strict=True)}
         if SETS in without:
             without[SETS] = max(without[SETS], self._spread_out)
         return without | ({_BRANCHES: self._predicted} if _BRANCHES in without else {})
@@ -686,21 +715,53 @@ class Diagnosis(Summarised):
         return most if others.empty else self.lines.loc[others[column].idxmax()]
 
     def _said(self, row: "pd.Series") -> str:
-        """Return a line's place, its text where that is known, and what was inlined into it."""
+        """Return a line's place, its text where that is known, and what it calls, or was inlined into it."""
+        called, inlined = self._within(row)
+        said = self._placed(row) + (f", in {called}, which it calls" if called else "")
+        return said + (f", with code inlined from {inlined}" if inlined else "")
+
+    def _placed(self, row: "pd.Series") -> str:
+        """Return a line's place, and its text where that is known."""
         said = str(row["place"]) + (f" ({textwrap.shorten(row['source_line'], 60)})" if row["source_line"] else "")
-        said += f" in {words.brief(named_as(row['function']))}" if not row["line"] and row["function"] else ""
+        is_named = not row["line"] and row["function"] and row["function"] != self.symbol
+        return said + (f" in {words.brief(named_as(row['function']))}" if is_named else "")
+
+    def _within(self, row: "pd.Series") -> tuple[str, str]:
+        """Return which functions of libraries a line calls that have a good part of it, and which are inlined there."""
         names = [words.brief(name) for name in inlined_from(self.result.trace, row["file"], row["line"])]
         called = [words.brief(name) for name in row["library"].split("\n") if name]
-        said += f", in {listed(called[:2])}, which it calls" if called else ""
-        return said + (f", with code inlined from {textwrap.shorten(', '.join(names[:2]), 80)}" if names else "")
+        return listed(called[:2]) if called else "", textwrap.shorten(", ".join(names[:2]), 80) if names else ""
 
     def headline(self) -> str:
-        """Say in one sentence what holds the function back, and where; before it `first`, and what the `doubt` is."""
-        return ". ".join(filter(None, (self._answered(), self.later)))
+        """Say what holds the function back, and where; before it `first`, and what the `doubt` is.
 
-    def _answered(self) -> str:
-        doubt = self.doubt[:1].upper() + self.doubt[1:]
-        return ". ".join(filter(None, (self.first, doubt, self._cause(), self._near, self.tried, *self.threads[:1])))
+        Whole sentences, but for the last one's full stop. `lead` has those that a reader needs first.
+        """
+        return ". ".join(filter(None, (*self._answered, self.later)))
+
+    @property
+    def lead(self) -> tuple[str, ...]:
+        """The answer in a few short sentences: the gravest doubt, what holds the function back and where, the gain."""
+        grave, _ = self._doubted
+        first, doubt = _sentences(self.first), _sentences(_capital(grave[0]) if grave else "")
+        unmeasured = _capital(_UNMEASURED) if self.measured is None else ""
+        verdict, gain, _ = self._causes
+        told = (*doubt[:1], *first[:1], verdict, gain, self._near or unmeasured, self.later)
+        return tuple(f"{each}." for each in told if each)
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """What `headline` says beyond `lead`, a sentence each."""
+        grave, slight = self._doubted
+        first = _sentences(self.first)
+        doubts = [each for doubt in (*grave, *slight) if doubt != _UNMEASURED for each in _sentences(_capital(doubt))]
+        told = (*doubts[bool(grave) :], *first[1:], *self._causes[2], self.tried, *self.threads[:1])
+        return tuple(f"{each}." for each in told if each)
+
+    @property
+    def _answered(self) -> tuple[str, ...]:
+        doubts = [_capital(each) for some in self._doubted for each in some]
+        return self.first, *doubts, self._cause(), self._near, self.tried, *self.threads[:1]
 
     @property
     def _near(self) -> str:
@@ -713,46 +774,65 @@ class Diagnosis(Summarised):
         return f"The model is {words.lies(self.apart)} the measured time{care}"
 
     def _cause(self) -> str:
+        verdict, gain, more = self._causes
+        return ". ".join(filter(None, (verdict, gain, *more)))
+
+    @property
+    def _causes(self) -> tuple[str, str, tuple[str, ...]]:
+        """What holds the function back, and on which line; what would make it faster; and more about the lines."""
         top, at = self._speaking("causality"), self.line
-        where, name = self._said(at), words.brief(self.function)
+        where, name = self._placed(at), words.brief(self.function)
+        called, inlined = self._within(at)
+        if called and len(called) <= _SHORT_NAME:
+            where, called = f"{where}, in {called}, which it calls,", ""
+        there = called and f"There it calls {called}", inlined and f"Code is inlined there from {inlined}"
+        runs = [each for each in there if each]
         resource, both = self.bottleneck, self.together
         if both is not None:
             of = both.resources if "front_end" not in both.resources else [r for r in both.resources if r != "retire"]
             *first, last = dict.fromkeys(self._words(name)[0] for name in of)
             held = f"{'; '.join(first)}; and {last}" if first else last
-            change = listed(map(_better, both.resources))
+            change = _capital(listed(map(_better, both.resources)))
             number, none = _NUMBERS[len(both.resources)], "neither" if len(both.resources) == 2 else "none"
             return (
-                f"{name} is held back by {number} things at once, of which {none} alone would bring 5 %: "
-                f"{held}; see {where}. {change[0].upper()}{change[1:]} together would make it "
-                f"{1 + both.gain:.2f} times as fast"
+                f"{name} is held back at {where} by {number} things at once, of which {none} alone would bring 5 %",
+                f"{change} together would make it {1 + both.gain:.2f} times as fast",
+                (f"The {number} things are {held}", *runs),
             )
         if not resource:
-            return f"No single resource holds {name} back: none, made twice as good, brings 1 %; see {where}"
+            return (
+                f"No single resource holds {name} back: none, made twice as good, brings 1 %",
+                f"See {where.rstrip(',')}",
+                (*runs,),
+            )
         gain = self.gain
         mine = "that" if at["held"] >= _HELD else "its time"
         if 0 < top["causality"] < _SPREAD:
             shares = self.lines["causality"].cumsum()  # the largest first
             several = int((shares < _MOST).sum()) + 1
-            hangs = f"most of {mine} is at {where}, and half of its delays come from {several} places"
+            hangs = f"Most of {mine} is at {at['place']}, and half of its delays come from {several} places"
         elif top["place"] != at["place"] and round(100 * top["causality"]):
-            hangs = f"most of that at {where}, while {top['causality']:.0%} of its delays come from {self._said(top)}"
+            hangs = f"Most of that is at {at['place']}, while {top['causality']:.0%} of its delays come from "
+            hangs += self._said(top)
         elif top["place"] == at["place"] and top["causality"] > 0:
-            hangs = f"{top['causality']:.0%} of its delays come from {where}"
+            hangs = f"{top['causality']:.0%} of its delays come from {at['place']}"
         else:
-            hangs = f"most of {mine} is at {where}"
+            hangs = f"Most of {mine} is at {at['place']}"
         if gain < HOLDS:
             return (
-                f"Nothing dominates {name}: the best single resource, made twice as good, would make it "
-                f"{1 + gain:.2f} times as fast ({self._words(resource)[0]}); {hangs}"
+                (
+                    f"Nothing dominates {name}: the best single resource, made twice as good, would make it "
+                    f"{1 + gain:.2f} times as fast"
+                ),
+                f"See {where.rstrip(',')}",
+                (f"That resource is {self._words(resource)[0]}", hangs, *runs),
             )
-        change = self._change(resource)
         # Three such loops took 1.4 to 1.6 cycles per turn when aligned, and nothing modelled keeps them from 1.
         at_most = "at most " if resource == "op_cache" else ""
         return (
-            f"{name} is held back by {self._words(resource)[0]}; {hangs}. {change[0].upper()}{change[1:]} would make "
-            f"it {at_most}{1 + gain:.2f} times as fast{self._laid_out}{self._rival}"
-            f"{self._as_long}"
+            f"{name} is held back at {where} by {self._words(resource)[0]}",
+            f"{_capital(self.change)} would make it {at_most}{1 + gain:.2f} times as fast{self._laid_out}",
+            tuple(filter(None, (hangs, *runs, self._as_long, self._rival))),
         )
 
     @cached_property
@@ -778,7 +858,7 @@ class Diagnosis(Summarised):
             return ""
         much = "nothing" if alone < _EQUAL else f"{alone:.0%}"
         return (
-            f". Half the latency of the operations of {self.line['place']} alone would bring {much}: "
+            f"Half the latency of the operations of {self.line['place']} alone would bring {much}: "
             f"{listed(said)} {'is a chain' if len(said) == 1 else 'are chains'} as long"
         )
 
@@ -811,7 +891,10 @@ class Diagnosis(Summarised):
         first, second = (*self.what_ifs, None, None)[:2]
         if first is None or second is None or second.factor - 1 < _NEARLY * (first.factor - 1):
             return ""
-        return f", and {second.change} {second.factor:.2f} times: which of the two is the first, the model cannot tell"
+        return (
+            f"{_capital(second.change)} would make it {second.factor:.2f} times as fast: which of the two is the "
+            "first, the model cannot tell"
+        )
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per source line: `lines`."""
@@ -830,14 +913,14 @@ class Diagnosis(Summarised):
 
     def summary(self) -> str:
         """Return the answer in a few lines; `report` has all of it."""
-        lines = [". ".join(filter(None, (f"{self._answered()} (simulated)", self.later)))]
+        lines = [" ".join(self.lead)]
         if self.measured is not None:
             lines.append(
                 f"{self.measured.cycles:,.0f} cycles measured, {self.result.cycles:,.0f} simulated ({self.apart:+.0%})"
             )
         else:
             lines.append(f"{self.result.cycles:,.0f} cycles simulated; nothing measured: {self.not_measured}")
-        lines += [f"{each.factor:.2f}x: {each.gain}" for each in self.what_ifs]
+        lines += [f"{each.factor:.2f}x (simulated): {each.gain}" for each in self.what_ifs]
         return "\n".join(lines + [f"{o.method}: {o.says}" for o in self.opinions if o.method == "believe"])
 
     def report(self) -> str:
@@ -923,6 +1006,15 @@ def _libraries_at(
     if len(stubs) == 1 and len(large) == 1:  # the name that the program calls it by: strlen, not __strlen_evex
         large = stubs
     return tuple(dict.fromkeys(named_as(name.removesuffix(STUB)) for name in large))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the sentences of a text whose last one has no full stop."""
+    return [each for each in text.split(". ") if each]
 
 
 def _better(resource: str) -> str:

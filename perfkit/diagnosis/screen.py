@@ -10,9 +10,10 @@ from perfkit.diagnosis import words
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
 
-WIDTH = 100
+WIDTH = 80
 _HEAVY = 0.1  # share of the time, or of what delays, from which a line is shown wherever it stands
 _AROUND = 2  # source lines before and after
+_BRIEF = 70  # letters of a doubt that stands beside the what-ifs, too
 _WAITED = 0.02  # share of the time that is worth a word
 FAR = (
     "measured and simulated cycles are far apart: the model misses something that matters here, and what follows "
@@ -22,12 +23,15 @@ FAR = (
 
 def screen(answer: "Diagnosis") -> str:
     """Return the answer on one screen."""
+    doubt = answer.doubt.partition(". ")[0]
+    doubt = doubt if len(doubt) <= _BRIEF else "see the doubt above"
     blocks = [
-        [_wrapped(answer.headline() + ".")],
+        [_wrapped(each) for each in answer.lead],
         _cycles(answer),
+        [_wrapped(f"- {each}") for each in answer.more],
         _source(answer),
         [
-            _wrapped(f"what if (simulated{f'; {answer.doubt}' if answer.doubt else ''})"),
+            _wrapped(f"what if (simulated{f'; {doubt}' if doubt else ''})"),
             *(_wrapped(f"{w.factor:5.2f}x  {w.gain}: {w.helps}", "  ") for w in answer.what_ifs),
         ]
         if answer.what_ifs
@@ -48,7 +52,7 @@ def spent_in(answer: "Diagnosis", top: int = 5) -> str:
     """Return where the run spent its time."""
     if not answer.candidates:
         return ""
-    lines = [f"where {answer.program} spends its time ({answer.profiled})"]
+    lines = [_wrapped(f"where {answer.program} spends its time ({answer.profiled})")]
     for each in answer.candidates[:top]:
         mark = "->" if (each.symbol, each.path) == (answer.symbol, answer.file) else "  "
         lines.append(
@@ -80,19 +84,21 @@ def _cycles(answer: "Diagnosis") -> list[str]:
             )
         if measured.taken_off and measured.waited >= _WAITED:
             runs += f"; {measured.waited:.0%} of the time, in which other programs had the processors, is taken off"
-        lines.append(_wrapped(f"measured   {measured.cycles:>14,.0f} cycles{per} ({runs})"))
+        lines.append(_hung(f"measured   {measured.cycles:>14,.0f} cycles{per} ({runs})"))
     else:
-        lines.append(_wrapped(f"measured   nothing: {answer.not_measured}"))
+        lines.append(_hung(f"measured   nothing: {answer.not_measured}"))
     core = result.settings.core
     apart = f", {answer.apart:+.0%} from measured" if answer.apart is not None else ""
     lines.append(
-        f"simulated  {result.cycles:>14,.0f} cycles on {core.title}{apart}; {result.instructions:,} instructions, "
-        f"{result.ipc:.2f} per cycle"
+        _hung(
+            f"simulated  {result.cycles:>14,.0f} cycles on {core.title}{apart}; {result.instructions:,} instructions, "
+            f"{result.ipc:.2f} per cycle"
+        )
     )
     if answer.is_far:
         lines.append(_wrapped(f"BEWARE: {FAR}"))
     elif answer.difference:
-        lines.append(_wrapped(f"           {answer.difference_explained}"))
+        lines.append(_hung(f"           {answer.difference_explained}"))
     return lines
 
 
@@ -132,6 +138,11 @@ def _wrapped(text: str, indent: str = "") -> str:
     return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False)
 
 
+def _hung(text: str) -> str:
+    """Wrap what stands in the second column."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=" " * len("simulated  "), break_long_words=False)
+
+
 def as_values(answer: "Diagnosis") -> dict[str, Any]:
     """Return the answer as plain values."""
     result, measured = answer.result, answer.measured
@@ -142,6 +153,8 @@ def as_values(answer: "Diagnosis") -> dict[str, Any]:
         "file": answer.file,
         "chosen": answer.chosen,
         "headline": answer.headline(),
+        "lead": list(answer.lead),
+        "more": list(answer.more),
         "doubt": answer.doubt,
         "later": answer.later,
         "tried": answer.tried,

@@ -49,7 +49,7 @@ from perfkit.diagnosis.calls import (
     whole_calls,
     windows_of,
 )
-from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured
+from perfkit.diagnosis.diagnosis import SHORT, STEADY, Diagnosis, Measured
 from perfkit.diagnosis.huge_pages import TRANSLATION, may_help, told, touched_pages, tried
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
@@ -1218,8 +1218,12 @@ class _Inquiry:
         faults = min(float(touched_pages(trace)), part * best.faults_in(calls.skip, calls.count))
         middle_run = float(np.median(sums))
         mine = best.cycles[calls.skip : last]
-        are_brief = 0 < seconds[at] < _SLICE and len(mine) >= _SEVERAL  # longer ones may all be interrupted alike
-        alike = float(np.median(mine)) * len(mine) / float(mine.sum()) if are_brief else 0.0
+        is_brief, alike = 0 < seconds[at] < _SLICE, 0.0  # longer ones may all be interrupted alike
+        if is_brief and len(mine) >= _SEVERAL:
+            alike = float(np.median(mine)) * len(mine) / float(mine.sum())
+        if is_brief and len(whole) >= STEADY[0]:  # no call is interrupted in all of so many runs
+            quickest = np.min([run.cycles[calls.skip : last] for run in whole], axis=0)
+            alike = max(alike, float(quickest.sum()) / float(mine.sum()))
         return Measured(
             least,
             max(sums),
@@ -1429,23 +1433,35 @@ def _nearest(
     What came before the recorded calls is not recorded: their data may lie in the caches, or never have been seen.
     Of a part of a call it is, and `expected` are the cycles that are simulated with it. Where calls came before, their
     data are taken to be there as long as the measured time allows it. Returned are the one that is taken, the other,
-    and why. Where most of the measured time was other programs', it tells them apart only if these cannot have made it
-    so long.
+    and why. Where other programs had the processors for a part of the time, the measured time tells them apart only if
+    it does with that part and without it: one answer was of empty caches, and the next one not.
     """
     cold, warm = states
-    alone = measured if measured is not None and measured.waited < _HALF else None  # else most of it is others' time
-    if measured is not None and measured.taken_off and measured.cycles > _NOT_BY_OTHERS * warm.cycles:
-        alone = measured  # without their time; and in the same caches they do not make anything so much slower
-    target, why = alone.cycles if alone else 0.0, "nearer to the measured time"
+    before = (warm, cold, "calls came before") if calls.skip else (cold, warm, "no call came before")
     if expected:
-        target, why = expected, "nearer to what is simulated with what ran before in the caches"
-    if not target:
-        return (warm, cold, "calls came before") if calls.skip else (cold, warm, "no call came before")
-    apart = [abs(math.log(max(each.cycles, 1.0) / target)) for each in states]
-    if calls.skip and not expected and apart[1] <= math.log(1 + FAR):
+        apart = [abs(math.log(max(each.cycles, 1.0) / expected)) for each in states]
+        taken, other = (cold, warm) if apart[0] < apart[1] else (warm, cold)
+        return taken, other, "nearer to what is simulated with what ran before in the caches"
+    if measured is None:
+        return before
+    # Without their time, and in the same caches, other programs do not make anything so much slower.
+    is_clear = measured.taken_off and measured.cycles > _NOT_BY_OTHERS * warm.cycles
+    found = [
+        _nearer(cold, warm, target, came_before=bool(calls.skip))
+        for target in (measured.cycles if is_clear else measured.least, measured.cycles)
+    ]
+    if found[0][0] is found[1][0]:
+        return found[1]
+    others = f"other programs had the processors for {measured.waited:.0%} of the run"
+    return *before[:2], f"{before[2]}; the measured time does not decide it, for {others}"
+
+
+def _nearer(cold: GusResult, warm: GusResult, target: float, *, came_before: bool) -> tuple[GusResult, GusResult, str]:
+    """Return the simulation that is nearer to some cycles, the other one, and why."""
+    apart = [abs(math.log(max(each.cycles, 1.0) / max(target, 1.0))) for each in (cold, warm)]
+    if came_before and apart[1] <= math.log(1 + FAR):
         return warm, cold, "calls came before, and it is near the measured time"  # empty ones may be nearer by chance
-    taken, other = (cold, warm) if apart[0] < apart[1] else (warm, cold)
-    return taken, other, why
+    return *((cold, warm) if apart[0] < apart[1] else (warm, cold)), "nearer to the measured time"
 
 
 def _entered(trace: Trace, hot: HotFunction) -> int:

@@ -5,6 +5,7 @@ import re
 FAR = 0.25  # measured and simulated cycles further apart than this are not the same thing explained
 SOME = 0.1  # from here on their difference is told, about the model's mean error
 SETS = "L1_set_fill"
+NEAREST = "L1"
 
 # A resource's name -> what holds the code back, and what would help.
 _WORDS = (
@@ -98,7 +99,14 @@ def better(resource: str, weight: float) -> str:
 
 def as_no_limit(resource: str) -> str:
     """Say what it means that a resource is no limit."""
-    return "with the lines in all of its sets" if resource == SETS else "if it were no limit at all"
+    if resource == SETS:
+        return "with the lines in all of its sets"
+    return f"at the latency of {NEAREST}" if is_farther(resource) else "if it were no limit at all"
+
+
+def is_farther(resource: str) -> bool:
+    """Whether a resource is the latency of a cache behind the first, or of memory: near data take time, too."""
+    return bool(re.fullmatch(r"(L[2-9]|memory)_latency", resource))
 
 
 def brief(name: str, most: int = 60) -> str:

@@ -61,6 +61,7 @@ body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 sy
 main { max-width: 1060px; margin: 0 auto; padding: 20px 28px 48px; }
 .what { color: var(--dim); font-size: 14px; margin: 0; overflow-wrap: anywhere; }
 h1 { font-size: 25px; line-height: 1.3; margin: 6px 0 14px; overflow-wrap: anywhere; }
+.behind { font-size: 18px; margin: -6px 0 14px; overflow-wrap: anywhere; }
 h2 { font-size: 18px; margin: 30px 0 8px; }
 .trust { display: inline-block; padding: 2px 12px; border: 1px solid currentColor; border-radius: 99px;
   font-weight: 600; font-size: 14px; margin-bottom: 12px; }
@@ -135,7 +136,8 @@ class AnswerPage:
 
     ``verdict`` in one sentence and ``trust`` (supported, uncertain, unsupported, not applicable, or ""); ``numbers`` as
     (value, what it is); ``picture`` is drawn by the result's ``plot``; ``evidence`` are (heading, table, text, picture
-    or `Markup`); ``unseen`` is what the answer does not cover, which is no warning.
+    or `Markup`); ``unseen`` is what the answer does not cover, which is no warning; ``behind`` are sentences that
+    belong to the verdict, ``besides`` those that can wait.
     """
 
     title: str
@@ -148,6 +150,8 @@ class AnswerPage:
     commands: tuple[str, ...] = ()
     evidence: tuple[tuple[str, Any], ...] = field(default=())
     unseen: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+    besides: tuple[str, ...] = ()
 
 
 def write_page(answer: AnswerPage, path: str | Path) -> Path:
@@ -178,10 +182,12 @@ def page(answer: AnswerPage) -> str:
         f"<title>{_text(answer.title)}</title><style>{_STYLE}</style></head><body><main>",
         f'<p class="what">{breakable(answer.title)}</p>',
         f"<h1>{breakable(answer.verdict)}</h1>",
+        "".join(f'<p class="behind">{breakable(each)}</p>' for each in answer.behind),
         trust,
         f'<div class="first"><div>{picture}</div><div>{numbers}</div></div>'
         if picture
         else f'<div class="numbers">{numbers}</div>',
+        _list("Besides", answer.besides),
         _list("Beware", answer.caveats),
         _list("Not seen", answer.unseen),
         "<h2>Measure next</h2>" + "".join(f"<pre>{_text(c)}</pre>" for c in answer.commands) if answer.commands else "",

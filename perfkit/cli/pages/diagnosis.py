@@ -67,10 +67,10 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
         *((("Where the run spends its time", spent_in(found, 10)),) if found.candidates else ()),
     ]
     answer = AnswerPage(
-        f"Why is {found.program} slow? (simulated, beside measured cycles)", found.headline(), "", tuple(numbers),
+        f"Why is {found.program} slow? (simulated, beside measured cycles)", found.lead[0], "", tuple(numbers),
         (FAR,) if found.is_far else tuple(filter(None, (found.difference_explained,))),
         drawn(found), "what each better resource would bring", (),
-        tuple(each for each in evidence if len(each[1])), found.unseen,
+        tuple(each for each in evidence if len(each[1])), found.unseen, found.lead[1:], found.more,
     )  # fmt: skip
     return write_page(answer, path)
 
@@ -147,10 +147,11 @@ def _percent(shares: Any) -> NDArray[np.float64]:
 def save_notebook(found: "Diagnosis", path: Path) -> Path:
     """Write a notebook that opens the answer, saved beside it, with the interactive views."""
     data = found.save(path.with_suffix(".answer"))
+    answer = " ".join(found.lead)
     first, length, selected = _window(found)
     opened = ["import perfkit as pk", "import perfkit_widgets as pw", "", "found = pk.Diagnosis.load(answer)"]
     cells = [
-        ("markdown", f"# Why is {found.program} slow?\n\n{found.headline()}. Every cycle of the views is simulated."),
+        ("markdown", f"# Why is {found.program} slow?\n\n{answer} Every cycle of the views is simulated."),
         ("parameters", f"answer = {json.dumps(data.name)}  # the file that perfkit why wrote"),
         ("code", "\n".join([*opened, "print(found.report())"])),
         ("code", "pw.ListingView(found.listing(), found.responsible.held)"),

@@ -55,6 +55,7 @@ _EXCEPTIONS = re.compile(
 )
 _JUMPS = re.compile(r"_*(libc_)?(sig)?longjmp(_chk|_cancel)?")
 _RIP = 16  # index in gregs
+_UNBUFFERED = "PYTHONUNBUFFERED"  # Python would have the C library read and write byte by byte, a system call for each
 _OWN = ("libc.so", "libc-", "ld-linux", "libpthread")  # libraries whose functions Python and its loader call
 MAX_ATTEMPTS = 200
 _LOOK = 0.02  # seconds between looks at how far a program is that is to be ended early
@@ -331,7 +332,7 @@ class Child:
 
     def environment(self, run_paths: Sequence[str]) -> dict[str, str]:
         """Return the environment of the child, without what is pinned."""
-        return child_environment(run_paths)
+        return child_environment(run_paths, script=self.job.script is not None)
 
     def _environment(self) -> dict[str, str]:
         job = self.job
@@ -824,7 +825,7 @@ def search_paths(elf: ElfFile) -> tuple[str, ...]:
     return (*elf.run_paths, *(own_paths() if thread_memory(elf) else ()))
 
 
-def child_environment(run_paths: Sequence[str] = (), *, threads: bool = False) -> dict[str, str]:
+def child_environment(run_paths: Sequence[str] = (), *, threads: bool = False, script: bool = False) -> dict[str, str]:
     """Return the environment of a process that runs a program, its libraries bound at the start.
 
     Parameters
@@ -833,11 +834,16 @@ def child_environment(run_paths: Sequence[str] = (), *, threads: bool = False) -
         Where the program looks for its libraries: a copy of it lies elsewhere.
     threads : bool
         Whether OpenMP starts as many threads as this process' environment says, and not one.
+    script : bool
+        Whether the process runs a Python script: only then is Python's buffering the program's own.
     """
     more = {} if threads else {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
     if run_paths:
         more["LD_LIBRARY_PATH"] = os.pathsep.join([*run_paths, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
-    return os.environ | {"PYTHONPATH": module_path(), "LD_BIND_NOW": "1", "PYTHONHASHSEED": "0", **more}
+    found = os.environ | {"PYTHONPATH": module_path(), "LD_BIND_NOW": "1", "PYTHONHASHSEED": "0", **more}
+    if not script:
+        found.pop(_UNBUFFERED, None)
+    return found
 
 
 def _saved(scratch: Path, number: int, value: Any) -> str:

@@ -288,7 +288,8 @@ def program_child(
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", module, argument],
                     stdin=source, stdout=output, stderr=subprocess.STDOUT, pass_fds=[to_parent, specified, *handles],
-                    env=child_environment(search_paths(elf)) | dict(environment or {}), start_new_session=True,
+                    env=child_environment(search_paths(elf), script=script) | dict(environment or {}),
+                    start_new_session=True,
                     executable=sys.executable if script else interpreter(elf, Path(scratch)),
                 )  # fmt: skip
             os.close(to_parent)

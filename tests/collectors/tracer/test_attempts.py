@@ -136,3 +136,28 @@ def test_printf_runs_in_a_recording_as_in_the_program(attempts):
 def test_the_process_that_runs_the_program_loads_no_numpy(module):
     code = f"import sys, perfkit.collectors.tracer.{module}; sys.exit('numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+MANY = """
+#include <stdio.h>
+{functions}
+typedef long (*step)(long);
+static const step steps[] = {{{names}}};
+__attribute__((noipa)) long solve(long n) {{
+    long s = 1;
+    for (long i = 0; i < n; i++) s = steps[i % {n}](s);
+    return s;
+}}
+int main(void) {{ printf("%ld\\n", solve({n})); }}
+"""
+
+
+@pytest.mark.parametrize("n", [100, 300])
+def test_functions_of_a_table_are_not_found_by_the_hundred(attempts, n):
+    """The list of targets has room for 128: a table of 3,000 functions took 25 attempts, of seconds each."""
+    functions = "\n".join(f"__attribute__((noipa)) static long f{k}(long x) {{ return x + {k}; }}" for k in range(n))
+    source = MANY.format(functions=functions, names=", ".join(f"f{k}" for k in range(n)), n=n)
+    trace = Tracer(callees=True).run(compiled(f"many{n}", source), "solve")
+    assert len(attempts) == 2
+    assert n <= attempts[1] <= n + 8  # what starts and ends a program stands in tables, too
+    assert {f"f{k}" for k in range(n)} <= set(trace.code.function)
