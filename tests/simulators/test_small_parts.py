@@ -16,6 +16,7 @@ from perfkit.simulators.gus.threads import _Lines
 from perfkit.simulators.gus.timing import Static, without_lines
 from perfkit.simulators.memory import memory
 from perfkit.simulators.memory.branches import _COUNTERS, _fold, predict, predictor
+from perfkit.simulators.program.x86 import _stack_waits
 from perfkit.trace.code import StaticCode
 from perfkit.trace.trace import Trace
 from tests.loose import mutable_dataclasses
@@ -181,3 +182,36 @@ def test_the_time_of_mispredictions_belongs_to_the_branches_before(monkeypatch):
     result = SimpleNamespace(trace=SimpleNamespace(code=code), settings=settings, program=None, spent=spent)
     # The first block's is nobody's, and stays; of the 12 of the third two thirds are the first one's branch's.
     assert mispredicted.branch_ticks(result).tolist() == [5, 8, 4, 0, 0, 7, 0]
+
+
+STACK = {
+    "push": "50", "pop": "58", "ret": "c3", "jmp": "ebfe", "mov rsp": "4889ec", "add rsp": "4883c408",
+    "sub rsp": "4883ec08", "and rsp": "4883e4f0", "add rax": "4883c008", "sub rax": "4829d8",
+    "add [rsp]": "4883042408", "xor rsp": "4883f400",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("blocks", "waits"),
+    [
+        (["push, add rsp"], [1]),
+        (["add rsp, push, ret"], []),  # no loop: what comes after it is not before it
+        (["add rsp, push, jmp"], [0]),
+        (["add rsp, add rax, jmp"], []),
+        (["push, add rax, sub rax, sub rsp"], [3]),
+        (["pop, and rsp, add rsp"], [1]),  # once, until the next one
+        (["pop, and rsp, push, add rsp"], [1, 3]),
+        (["push, add [rsp], sub rsp"], [2]),
+        (["push, mov rsp, xor rsp, add rsp"], [3]),
+        (["push, ret", "add rsp, ret"], []),  # of another block
+        (["ret", "push, ret", "pop, sub rsp, ret"], [4]),
+    ],
+)
+def test_operations_on_the_stack_pointer_wait_for_pushes(blocks, waits):
+    iced = pytest.importorskip("iced_x86")
+    words = [block.split(", ") for block in blocks]
+    decoded = [next(iter(iced.Decoder(64, bytes.fromhex(STACK[word])))) for block in words for word in block]
+    code = SimpleNamespace(block_start=np.cumsum([0, *map(len, words)]))
+    for sync, found in ((1, set(waits)), (0, set())):
+        core = SimpleNamespace(feature=lambda name, default, sync=sync: {"stack_sync": sync}.get(name, default))
+        assert _stack_waits(code, decoded, core) == found

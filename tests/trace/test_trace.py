@@ -94,6 +94,13 @@ def test_head_keeps_whole_blocks(small):
         ({"block_start": [0, 3, 4]}, "end with 5"),
         ({"block_start": [0, 3, 3, 5]}, "rise"),
         ({"operand_start": [0, 1, 2, 1, 3, 4]}, "never fall"),
+        ({"operand_start": [0, 1, 2, 2, 4]}, r"operand_start has 5 entries, pc \(plus one\) has 6"),
+        ({"operand_start": [0, 1, 2, 2, 3, 5]}, "end with 4"),
+        ({"operand_start": [1, 1, 2, 2, 3, 4]}, "begin with 0"),
+        ({"write": [False, True, True]}, "write has 3 entries, size has 4"),
+        ({"file": ["a.c"] * 5}, "line has 0 entries, pc has 5"),
+        ({"line": [1] * 5}, "file has 0 entries, pc has 5"),
+        ({"file": ["a.c"] * 5, "line": [1, 2, -1, 0, 1]}, "do not fit int32|lines begin with 1"),
         ({"read": [False, True, False, True]}, r"operands \[0\] neither read nor write"),
         ({"pc": [[1]]}, "one dimension"),
         ({"pc": [0.5] * 5}, "expected uint64, found float64"),
@@ -117,6 +124,29 @@ def test_static_tables_that_do_not_fit_are_refused(changes, message):
 def test_streams_that_do_not_fit_the_code_are_refused(stream, addresses, sizes, message):
     with pytest.raises(DataError, match=message):
         Trace.from_parts(two_blocks(), stream, addresses, sizes)
+
+
+def test_operands_of_one_kind_are_counted_and_others_listed():
+    code = two_blocks(operand_start=[0, 0, 2, 2, 4, 4], read=[True, True, False, True], size=[8, 8, 0, 8])
+    assert code.to_frame()["operands"].tolist() == ["", "r8 rw8", "", "w? r8", ""]
+    code = two_blocks(operand_start=[0, 3, 3, 3, 4, 4], write=[False] * 4, read=[True] * 4, size=[4, 4, 4, 0])
+    assert code.to_frame()["operands"].tolist() == ["3*r4", "", "", "r?", ""]
+
+
+@pytest.mark.parametrize(
+    ("parts", "missing"),
+    [
+        ({}, ()),
+        ({"extra": {"not_followed_calls": "exp: 7"}}, ("functions that it called (name: calls): exp: 7",)),
+        ({"complete": False, "stopped": "limit"}, ("the rest of the run: recording ended at the limit",)),
+        (
+            {"complete": False, "stopped": "end", "extra": {"not_followed_calls": "f: 1, g: 2"}},
+            ("functions that it called (name: calls): f: 1, g: 2", "the rest of the run: recording ended at the end"),
+        ),
+    ],
+)
+def test_what_is_not_in_a_trace(parts, missing):
+    assert Provenance(**parts).missing == missing
 
 
 def test_kind_of_provenance():

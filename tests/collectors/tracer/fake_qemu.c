@@ -24,6 +24,7 @@ void qemu_plugin_register_vcpu_tb_exec_cb(struct tb *tb, void (*f)(unsigned, voi
 }
 void qemu_plugin_register_vcpu_mem_cb(struct insn *i, void (*f)(unsigned, unsigned, uint64_t, void *), int flags, int rw,
                                       void *data) {
+    if (rw != 3) exit(6); /* reads and writes */
     i->access = f;
     i->data = data;
 }
@@ -48,7 +49,7 @@ int main(int argc, char **argv) {
     if (atoi(argv[3]) < 2) munmap(pages + 4096, 4096);
     void *plugin = dlopen(argv[1], RTLD_LAZY);
     int (*install)(uint64_t, void *, int, char **) = plugin ? dlsym(plugin, "qemu_plugin_install") : NULL;
-    if (!install) return 9;
+    if (!install || *(int *)dlsym(plugin, "qemu_plugin_version") != 1) return 9;
     if (install(1, &info, argc - 4, argv + 4)) return 8;
     char kind;
     unsigned k;
@@ -62,7 +63,8 @@ int main(int argc, char **argv) {
                 i->size = strlen(hex) / 2;
                 for (size_t j = 0; j < i->size; j++) sscanf(hex + 2 * j, "%2hhx", i->bytes + j);
                 i->here = pages + i->at % 4096;
-                if (i->at % 4096 + i->size <= 4096) memcpy(i->here, i->bytes, i->size);
+                if (i->at % 4096 + i->size <= 4096 && i->bytes[0] != 0x0f) /* else what is there now is another one */
+                    memcpy(i->here, i->bytes, i->size);
             }
             translate(1, tb);
         } else if (kind == 'X') {

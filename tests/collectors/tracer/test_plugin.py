@@ -138,7 +138,13 @@ def test_pieces_of_one_access_are_one(recorded):
 
 
 # An instruction of four bytes, six before the end of a page, of which QEMU shows too few.
-AT_THE_END = ["T 0 1 7000 e800000000", "T 1 1 6000 90", "T 2 1 6ffa 48010203", "T 3 1 6ff1 48010203"]
+AT_THE_END = [
+    "T 0 1 7000 e800000000",
+    "T 1 1 6000 90",
+    "T 2 1 6ffa 48010203",
+    "T 3 1 6ff1 48010203",
+    "T 4 1 6ffa 0f010203",
+]
 WIDE = ["lo=0x1000", "hi=0x2000", "text=0x400"]
 
 
@@ -152,7 +158,7 @@ WIDE = ["lo=0x1000", "hi=0x2000", "text=0x400"]
 )
 def test_an_instruction_at_the_end_of_a_page_is_shown_with_what_follows(recorded, target, readable, last):
     code, _, _ = recorded(AT_THE_END, *WIDE, target=target, readable=readable)
-    assert [line.split()[2] for line in code if line[0] == "I"] == ["90", last, "48010203"]
+    assert [line.split()[2] for line in code if line[0] == "I"] == ["90", last, "48010203", "0f010203"]
 
 
 @pytest.mark.parametrize(
