@@ -483,7 +483,7 @@ class Diagnosis(Summarised):
         if found * _MOVES < more / 2:
             return ""
         return (
-            f"; indirect jumps or calls (a switch, functions through pointers) go elsewhere than the time before "
+            f"Indirect jumps or calls (a switch, functions through pointers) go elsewhere than the time before "
             f"{found:,} times, and are simulated as predicted, at no cost: a Zen 4 took 2 to 5 cycles for each where "
             "the targets follow a short pattern, and some 20 where a longer one comes again"
         )
