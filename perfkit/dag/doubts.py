@@ -19,6 +19,8 @@ from perfkit.errors import counted
 MISSED, MISSED_AT_FIRST = "mispredicted branches", "mispredicted branches of data never seen"
 UNMISSED = "cycles if no branch were mispredicted"
 MOVING = "indirect jumps predicted to go elsewhere than the time before"
+SYSTEM_CALLS, WAITING, X87 = "system calls", "cycles of fences and the like, at least", "x87 instructions"
+WALKS = "cycles of page walks, at least"
 CALLS, STRINGS, SPLIT, GATHERS = "returns", "string instructions", "instructions in two passes", "gathers"
 UNSEEN_CALLS, SURPRISES = "calls that are no nodes", "branches that took another way than before"
 EXTERNAL = "calls of functions that are not traced"
@@ -37,6 +39,7 @@ _FORGOTTEN = 0.1
 # Of a jump through a table whose target follows a pattern. A Zen 4 took 1.5 to 5.6 cycles more than for one that goes
 # to one place, and 16 to 23 where a random pattern of 256 or more came again and again.
 _MOVING = 3
+_SYSTEM_CALL, _STACKED = 100, 2  # cycles: getppid 400 on a Zen 4 guest; of an x87 instruction beyond a simulated one
 _WIDE, _ANYWHERE = 8, 4.4  # instructions per cycle of a core's fetch; and of code that may lie anywhere
 _RETURN = 3  # cycles of a call and its return that no node stands for: fib(18), 8,361 calls, is 12,000 cycles short
 _LINE = 8  # cycles of a line from the level below, at least: 8 bytes per cycle
@@ -87,7 +90,7 @@ def doubts(
     count = {key: int(value) for key, value in facts.items() if key in _COUNTED}
     rules: list[Callable[[_Seen], str]]
     rules = [_branches, _surprises, _moving, _calls, _strings, _passes, _gathers, _external, _divided, _taken]
-    rules += [_units]
+    rules += [_units, _system, _waiting, _x87, _walks]
     rules += [_sets, _narrow, _shared, *(partial(_rate, of, said) for of, said in _RATES.items())]
     seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty, set_fill)
     found = (rule(seen) for rule in rules)
@@ -269,6 +272,46 @@ def _units(s: _Seen) -> str:
     )
 
 
+def _system(s: _Seen) -> str:
+    found = s.notable(SYSTEM_CALLS, _SYSTEM_CALL)
+    if not found:
+        return ""
+    return (
+        f"{counted(found, 'system calls')} take no time here: some {_SYSTEM_CALL} cycles and more each, and what the "
+        "kernel does in them"
+    )
+
+
+def _waiting(s: _Seen) -> str:
+    found = s.notable(WAITING, 1)
+    if not found:
+        return ""
+    return (
+        f"instructions that wait for all others, or leave the core (fences, CPUID, PAUSE, CLFLUSH, RDTSCP, RDRAND, "
+        f"comparisons of strings by SSE4.2), are hardly simulated: they take {found:,} cycles and more, of {s.cycles:,}"
+    )
+
+
+def _x87(s: _Seen) -> str:
+    found = s.notable(X87, _STACKED)
+    if not found:
+        return ""
+    return (
+        f"{found:,} instructions of the x87 unit (long double) are taken for work on integers here, without their "
+        "latencies and the register stack: a sum of squares took twice as long on a Zen 4, moves 16 times as long"
+    )
+
+
+def _walks(s: _Seen) -> str:
+    found = s.notable(WALKS, 1)
+    if not found:
+        return ""
+    return (
+        f"page walks take no time here, and {found:,} cycles or more on this core (of {s.cycles:,}): its data lie in "
+        "more pages than the TLBs hold: huge pages, or data nearer together, or believe Gus, which simulates them"
+    )
+
+
 def _taken(s: _Seen) -> str:
     found = s.counts.get(TAKEN, 0)
     if found <= _TAKEN * s.cycles:
@@ -346,7 +389,7 @@ def full_early(columns: Any, capacities: tuple[float, ...]) -> list[bool]:
 _FEW = 0.5  # of a page's places: more spread lines well enough
 _COUNTED = {MISSED, MISSED_AT_FIRST, UNMISSED, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES, EXTERNAL}
 _COUNTED |= {CROWDED, CROWDED_UNKNOWN, NARROW, SHARED, FETCHED, ACCESSED, COMPUTED}
-_COUNTED |= {MOVING, TAKEN, WIDE_DIVISIONS, UNITS, MULTIPLIED, VECTORS}
+_COUNTED |= {SYSTEM_CALLS, WAITING, X87, WALKS, MOVING, TAKEN, WIDE_DIVISIONS, UNITS, MULTIPLIED, VECTORS}
 FETCH, ACCESSES, FLOATS, PIPES, INTEGERS = (8, 1.0), (4, 0.95), (4, 0.8), (4, 0.9), (4, 0.8)
 """Slots of fetch, ports of memory, floating-point pipes, these with integer work on vector registers, and integer units
 from which on a core does less than its most; how much."""

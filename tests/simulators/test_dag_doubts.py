@@ -15,8 +15,12 @@ from perfkit.dag.doubts import (
     MOVING,
     SPLIT,
     STRINGS,
+    SYSTEM_CALLS,
     UNITS,
     UNMISSED,
+    WAITING,
+    WALKS,
+    X87,
     doubts,
     notes_of_other_runs,
 )
@@ -36,6 +40,10 @@ from tests.simulators.assembled import loop, needs_assembler, same_place
         ({MISSED: "10", MISSED_AT_FIRST: "40", UNMISSED: "800"}, "with none it would be 800"),
         ({MISSED_AT_FIRST: "160"}, "160 follow no pattern"),
         ({MOVING: "60"}, "go elsewhere than the time before 60 times"),
+        ({SYSTEM_CALLS: "30"}, "30 system calls take no time here"),
+        ({WAITING: "800"}, "they take 800 cycles and more, of 1,000"),
+        ({X87: "1000"}, "1,000 instructions of the x87 unit"),
+        ({WALKS: "900"}, "900 cycles or more on this core (of 1,000)"),
         ({UNITS: "1200"}, "need at least 1,200 cycles by the core's instruction table, 1.2 times as many"),
     ],
 )
@@ -332,3 +340,34 @@ def test_many_instructions_per_cycle_depend_on_where_their_loop_lies():
         assert bool(said) == told, (core, schedule.instructions / schedule.cycles)
         assert not any("where in memory" in doubt for doubt in schedule.doubts)
         assert ("where in memory" in schedule.roofline().verdict) == told
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("lfence", "instructions that wait for all others"),
+        ("pause", "instructions that wait for all others"),
+        ("fld qword ptr [rsi]\nfstp qword ptr [rsi]", "instructions of the x87 unit"),
+        ("endbr64", ""),  # a NOP, where tables know nothing of it: 14 cycles each before
+        ("mov rcx,rdx", ""),
+    ],
+)
+def test_instructions_that_are_hardly_simulated_are_a_doubt(line, words):
+    machine = pk.Microarchitecture.load("zen4")
+    trace = loop(f"{line}\ndec r15\njnz .", 300, same_place, 0x1000)
+    nodes = pk.predict_branches(trace_source(trace, whole=True, core=machine), machine)
+    found = DagScheduler(machine, record=False).run(nodes)
+    assert any(words in each for each in found.doubts) if words else not found.doubts
+    assert found.cycles < 900
+
+
+@needs_assembler
+@pytest.mark.parametrize(("pages", "told"), [(6000, True), (40, False)])
+def test_page_walks_are_a_doubt(pages, told):
+    """By hand: as many walks as loads, of 65 cycles on a Zen 4, four at a time: 97,500 cycles at least."""
+    machine = pk.Microarchitecture.load("zen4")
+    trace = loop("mov rax,[rsi]\ndec r15\njnz .", 6000, lambda turn, _: 0x100000 + 4160 * (turn % pages), 0x1000)
+    nodes = pk.predict_branches(trace_source(trace, whole=True, core=machine), machine)
+    said = DagScheduler(machine, record=False).run(nodes).doubts
+    assert any("97,500 cycles or more on this core" in each for each in said) == told

@@ -18,7 +18,18 @@ import numpy as np
 from perfkit.collectors.dag.ir_costs import Division, IrCosts, scaled_index, stores_by_units, two_flags
 from perfkit.collectors.dag.vector_units import vector_units
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
-from perfkit.dag.doubts import CALLS, GATHERS, PRODUCTS, SPLIT, STRINGS, UNITS, WIDE_DIVISIONS
+from perfkit.dag.doubts import (
+    CALLS,
+    GATHERS,
+    PRODUCTS,
+    SPLIT,
+    STRINGS,
+    SYSTEM_CALLS,
+    UNITS,
+    WAITING,
+    WIDE_DIVISIONS,
+    X87,
+)
 from perfkit.dag.program import (
     ADD,
     BRANCH,
@@ -60,6 +71,13 @@ _TWO_FLAGS = re.compile(r"^CMOV(?:L|LE|G|GE|A|BE)$")
 _DIVIDES = re.compile(r"^I?DIV$")
 _MULTIPLIES = re.compile(r"^(?:I?MUL|MULX)$")
 _PRODUCT = "IMUL_R64_RM64"
+_PADS = ("ENDBR64", "ENDBR32")
+_SYSTEM = ("SYSCALL", "SYSENTER", "INT")
+# Cycles, fewer than any core takes of each: measured on a Zen 4 LFENCE 19, MFENCE 58, PAUSE 88, CLFLUSH 1,000, RDTSCP
+# and RDRAND more than 30 and 300, PCMPISTRI 7 more than it is simulated with.
+_WAITS = {"LFENCE": 8, "MFENCE": 20, "CPUID": 100, "SERIALIZE": 50, "PAUSE": 30, "CLFLUSH": 50, "CLFLUSHOPT": 20}
+_WAITS |= {"CLWB": 20, "RDTSCP": 20, "RDRAND": 100, "RDSEED": 100, "XGETBV": 10, "RDPMC": 10}
+_WAITS |= dict.fromkeys(("PCMPISTRI", "PCMPISTRM", "PCMPESTRI", "PCMPESTRM"), 4)
 _STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
 _WIDTHS = ("EVEX_VADDPD_ZMM_K1Z_ZMM_ZMMM512B64_ER", "VEX_VADDPD_YMM_YMM_YMMM256")
 _STACK_POINTER = "RSP"
@@ -118,7 +136,8 @@ class WholeReader:
 
     def counts(self, runs: Any) -> dict[str, str]:
         """Return how often instructions were executed that the DAG knows too little of (`perfkit.dag.doubts`)."""
-        found = dict.fromkeys((CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS, PRODUCTS), 0)
+        kinds = (CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS, PRODUCTS, SYSTEM_CALLS, WAITING, X87)
+        found = dict.fromkeys(kinds, 0)
         repeats = {i for i, one in enumerate(self.instructions) if one.has_rep_prefix or one.has_repne_prefix}
         for k, times in enumerate(runs.tolist()):
             for i in range(int(self.code.block_start[k]), int(self.code.block_start[k + 1])):
@@ -128,6 +147,9 @@ class WholeReader:
                 found[GATHERS] += times * ("GATHER" in self.names[one.mnemonic])
                 found[WIDE_DIVISIONS] += times * bool(self.divides(i) and "RM64" in form_name(one))
                 found[PRODUCTS] += times * (self.one_multiplier and bool(_MULTIPLIES.match(self.names[one.mnemonic])))
+                found[SYSTEM_CALLS] += times * (self.names[one.mnemonic] in _SYSTEM)
+                found[WAITING] += times * _WAITS.get(self.names[one.mnemonic], 0)
+                found[X87] += times * bool(self.stacked & set(one.cpuid_features()))
                 found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
         found[UNITS] = round(self.busiest(runs))
         return {name: str(count) for name, count in found.items()}
@@ -145,12 +167,21 @@ class WholeReader:
         needed: dict[str, float] = {}
         for i, one in enumerate(self.instructions):
             name = self.names[one.mnemonic]
-            moves = self.clears(one) or (bool(_MOVE.match(name)) and not form_name(one).endswith("/m"))
+            moves = (
+                bool(_NOTHING.match(name))
+                or self.clears(one)
+                or (bool(_MOVE.match(name)) and not form_name(one).endswith("/m"))
+            )
             if times[i] and not moves and not self.divides(i) and arithmetic(name) != DIVIDE:
                 for group, uses in self.tables.form(form_name(one)).uses.items():
                     needed[group] = needed.get(group, 0.0) + uses * float(times[i])
         core = self.tables.core
         return max((uses * core.resource(group).inverse_throughput for group, uses in needed.items()), default=0.0)
+
+    @cached_property
+    def stacked(self) -> set[int]:
+        """Return the features of the x87 unit."""
+        return {value for name, value in vars(self.iced.CpuidFeature).items() if name.startswith("FPU")}
 
     @cached_property
     def one_multiplier(self) -> bool:
@@ -196,7 +227,9 @@ class WholeReader:
         """Return how many slots of fetch and of the reorder buffer an instruction takes beyond its first."""
         if self.tables is None:
             return 0
-        uops = self.tables.form(form_name(self.instructions[i])).fused_uops
+        one = self.instructions[i]
+        # Landing pads are decoded as other NOPs are, and not by microcode as what tables do not have.
+        uops = 1 if self.names[one.mnemonic] in _PADS else self.tables.form(form_name(one)).fused_uops
         return 0 if math.isnan(uops) else max(0, round(uops) - 1)
 
     def write(self, registers: list[str], value: int, block: X86Block) -> None:

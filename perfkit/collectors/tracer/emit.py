@@ -359,8 +359,10 @@ def _effective(memory: UsedMemory, *, with_index: bool = True) -> MemoryOperand:
     """Return the operand of an address computation (``lea``) for a used memory location."""
     index = memory.index if with_index else NONE
     if memory.base == RIP or (memory.base == NONE and index == NONE):
-        if memory.segment == Register.FS:
-            return MemoryOperand(displ=_signed(memory.displacement), displ_size=8)
+        place = _signed(memory.displacement)
+        # Compilers leave loads from places below 0 where a pointer is null: nothing can be so near to those.
+        if memory.segment == Register.FS or (memory.base == NONE and -(1 << 31) <= place < 0):
+            return MemoryOperand(displ=place, displ_size=8)
         return MemoryOperand(RIP, displ=memory.displacement, displ_size=8)
     scale = memory.scale if with_index else 1
     return MemoryOperand(memory.base, index, scale, _signed(memory.displacement), 8)

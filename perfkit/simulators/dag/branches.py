@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numba import njit
 
-from perfkit.dag.doubts import MISSED, MISSED_AT_FIRST, MOVING
+from perfkit.dag.doubts import MISSED, MISSED_AT_FIRST, MOVING, WALKS
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import LINES_READ, READ, REDIRECT, BlockProgram, Consumer, Ints
 from perfkit.errors import SettingError
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.mispredicted import moving_branches
 from perfkit.simulators.gus.timing import code_reads
-from perfkit.simulators.memory.memory import MISPREDICTED, TAKEN
+from perfkit.simulators.memory.memory import MISPREDICTED, PAGE_WALK, TAKEN, WALK, WALK_SHIFT
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
     from perfkit.trace.trace import Trace
+
+_WALK = 20.0  # cycles of a page walk, where the core file does not say
 
 
 class TracedNodes(Protocol):
@@ -71,7 +73,8 @@ class PredictedNodes:
     @cached_property
     def _missed(self) -> dict[str, str]:
         found = {MISSED: _missed(self.gus, self.trace), MISSED_AT_FIRST: _missed(_cold(self.gus), self.trace)}
-        return {name: str(n) for name, n in {**found, MOVING: moving_branches(self.gus, self.trace)}.items()}
+        found |= {MOVING: moving_branches(self.gus, self.trace), WALKS: _walks(self.gus, self.trace)}
+        return {name: str(n) for name, n in found.items()}
 
     @property
     def trace(self) -> Trace:
@@ -172,6 +175,14 @@ def _missed(gus: Gus, trace: Trace) -> int:
     """Return how many branches the predictor misses."""
     memory = gus.memory(trace, gus.program(trace))
     return sum(int(np.count_nonzero(memory.window(chunk).control & MISPREDICTED)) for chunk in trace.chunks())
+
+
+def _walks(gus: Gus, trace: Trace) -> int:
+    """Return the cycles that page walks take at least, where all of the core's walkers work all the time."""
+    core, memory = gus.core, gus.memory(trace, gus.program(trace))
+    each = core.value("page_walk_latency", _WALK) / max(1, int(core.feature("page_walkers", 1)))
+    kinds = (memory.window(chunk).code >> WALK_SHIFT & WALK for chunk in trace.chunks())
+    return round(each * sum(int(np.count_nonzero(kind == PAGE_WALK)) for kind in kinds))
 
 
 @njit(cache=True)
