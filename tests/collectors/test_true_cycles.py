@@ -283,7 +283,7 @@ def test_samples_that_would_take_longer_than_they_may_are_refused_after_a_trial(
         DataError,
         match=r"f takes too long: a sample .* 400 would take some \d+ s, and may take 5: ask for fewer \(repetitions=;",
     ):
-        true_cycles(kernel, 3_000_000, timeout=5)  # 72 million cycles a call: 15 in less than a second
+        true_cycles(kernel, 3_000_000, timeout=5)  # 72 million cycles per call: 15 in less than a second
     assert time.monotonic() - began < 4.9
 
 
