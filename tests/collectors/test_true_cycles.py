@@ -275,6 +275,19 @@ def test_patience_is_what_is_waited_beside_the_samples_themselves():
 
 
 @pytest.mark.measures
+def test_samples_that_would_take_longer_than_they_may_are_refused_after_a_trial():
+    """Calls of a second were waited for, two minutes long."""
+    kernel = compile_kernel(CHAIN_OF.format(link="imul %1, %0"))
+    began = time.monotonic()
+    with pytest.raises(
+        DataError,
+        match=r"f takes too long: a sample .* 400 would take some \d+ s, and may take 5: ask for fewer \(repetitions=;",
+    ):
+        true_cycles(kernel, 3_000_000, timeout=5)  # 72 million cycles per call: 15 in less than a second
+    assert time.monotonic() - began < 4.9
+
+
+@pytest.mark.measures
 def test_the_c_clock_judges_as_the_python_one(tmp_path):
     timer = ctypes.CDLL(str(build_timer(tmp_path)))
     for share, (quiet_width, width, turns) in itertools.product((0.0, 0.31, 1.0), NEIGHBOURS):

@@ -28,6 +28,7 @@ from perfkit.collectors.host.comparison import SELDOM_ALONE, KernelComparison, m
 from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles, rough_cycles
 from perfkit.collectors.host.machine_state import now
 from perfkit.collectors.host.measuring import (
+    TOO_LONG,
     Callee,
     build_timer,
     calls_per_sample,
@@ -635,9 +636,9 @@ def _expect_time(spec: dict[str, Any], took: float) -> None:
     needed = spec["processes"] * spec["rounds"] * took
     if needed > spec["timeout"]:
         raise SystemExit(
-            f"a round of both kernels takes {took:.2g} s, so that {spec['processes']} processes of {spec['rounds']} "
-            f"rounds would take some {needed:,.0f} s, and may take {spec['timeout']:g}: give it more time (--timeout, "
-            f"timeout=), fewer processes (--processes; at least {_PROCESSES}), or shorter calls"
+            f"{TOO_LONG}a round of both kernels takes {took:.2g} s, so that {spec['processes']} processes of "
+            f"{spec['rounds']} rounds would take some {needed:,.0f} s, and may take {spec['timeout']:g}: give it more "
+            f"time (--timeout, timeout=), fewer processes (--processes; at least {_PROCESSES}), or shorter calls"
         )
 
 

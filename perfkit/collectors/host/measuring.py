@@ -37,6 +37,8 @@ _TRIALS = 4  # at most, that say how many calls make a sample; the last has enou
 _INTEGERS, _FLOATS = 6, 8  # argument registers
 _LINE = 64  # bytes
 _SAID = 77  # exit status of a process that says why it ended
+TOO_LONG = "takes too long: "
+"""What a measuring process says, with what is behind it, that sees beforehand that it will not be done in time."""
 _FORKS = (
     "the kernel forks and leaves its processes to themselves, which would run beside what is measured: have it wait "
     "for them"
@@ -164,6 +166,9 @@ def in_measuring_process(task: str, specification: dict[str, Any], timeout: floa
         ) from None
     finally:
         os.close(timer)
+    if done.returncode and TOO_LONG in done.stderr:
+        told = done.stderr.partition(TOO_LONG)[2].strip()
+        raise DataError(f"{_whose_turn(specification)} {TOO_LONG}{told}")
     if done.returncode:
         raise DataError(
             f"{_whose_turn(specification)} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}"

@@ -44,6 +44,7 @@ from perfkit.collectors.host.cycle_clock import (
 )
 from perfkit.collectors.host.later_calls import Later, Windows, later_calls, rarest
 from perfkit.collectors.host.measuring import (
+    TOO_LONG,
     Callee,
     build_timer,
     described,
@@ -446,7 +447,7 @@ def true_cycles(
     processor : int, optional
         Which processor to pin the measuring process to; by default the first that it may use.
     timeout : float
-        Seconds after which to give up.
+        Seconds after which to give up. Where a trial tells that the samples will take longer, none is waited for.
     patience : float
         Seconds to wait for a quiet core, over all processes, beside those that `repetitions` take: of long calls these
         may be more, so ask for fewer.
@@ -496,6 +497,7 @@ def true_cycles(
             "repetitions": repetitions,
             "tolerance": tolerance,
             "patience": patience,
+            "timeout": timeout,
             "processes": processes,
             "apart": apart,
         }
@@ -719,7 +721,16 @@ def _sample(
     """Choose the calls timed as one, and sample until half of the wanted samples are quiet, or patience ends."""
     calls = spec["calls"]
     if calls is None:
-        calls = enough_calls(lambda n: float(np.median(rough_cycles(samples(_TRIAL, n)[:, :_SAMPLE], link))) / n)
+        tried: list[float] = []
+
+        def cycles_of(n: int) -> float:
+            began = time.monotonic()
+            cycles = rough_cycles(samples(_TRIAL, n)[:, :_SAMPLE], link)
+            tried.append((time.monotonic() - began) / _TRIAL)
+            return float(np.median(cycles)) / n
+
+        calls = enough_calls(cycles_of)
+        _expect_time(spec, tried[-1])
     wanted = -(-spec["repetitions"] // spec["processes"])
     began = time.monotonic()
     ticks = samples(wanted, calls)
@@ -731,6 +742,16 @@ def _sample(
         time.sleep(_PAUSE)
         ticks = np.concatenate([ticks, samples(min(wanted, int(left / took)) if took else wanted, calls)])
     return ticks, calls
+
+
+def _expect_time(spec: dict[str, Any], took: float) -> None:
+    """End where all samples will take longer than they are given, with one taking so many seconds."""
+    if (needed := spec["repetitions"] * took) > spec["timeout"]:
+        raise SystemExit(
+            f"{TOO_LONG}a sample takes {took:.2g} s, so that {spec['repetitions']} would take some {needed:,.0f} s, "
+            f"and may take {spec['timeout']:g}: ask for fewer (repetitions=; at least 10), for more time (timeout=), "
+            "or shorten the call"
+        )
 
 
 def _host() -> str:
