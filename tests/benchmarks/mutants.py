@@ -949,7 +949,7 @@ def _key(mutant: Mutant, source: bytes) -> str:
     """Return how `EQUIVALENT` names a mutation: its file and what its lines become, or what is left out."""
     lines = mutant.told(source).splitlines()
     was, now = (" ".join(x[1:].strip() for x in lines if x.startswith(sign)) for sign in "-+")
-    return f"{mutant.file}: {f'without {was}' if now == 'pass' else now}"
+    return f"{mutant.file}: {f'without {was}' if now in ('pass', ';') else now}"
 
 
 def main() -> int:

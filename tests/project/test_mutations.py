@@ -175,6 +175,8 @@ def test_a_file_of_c_is_tried_on_the_tests_of_what_builds_it(tmp_path):
     mutant = next(mutants.mutants("perfkit/told.c", C))
     assert mutants._functions_of(tmp_path, mutant) == {"perfkit/builds.py:built"}
     assert mutants._key(mutant, C) == "perfkit/told.c: static long count = 8;"
+    left = next(each for each in mutants.mutants("told.c", C) if each.line == 6)
+    assert mutants._key(left, C) == 'told.c: without puts("n < 5");'
 
 
 # ------------------------------------------------------------------ exchanged code

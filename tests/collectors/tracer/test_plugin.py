@@ -37,7 +37,7 @@ def built(tmp_path_factory):
 def recorded(built, tmp_path):
     def run(lines, *arguments, target="x86_64", readable=2, status=0):
         words = [built / "qemu", built / "plugin.so", target, str(readable), *arguments, f"out={tmp_path}/t."]
-        done = subprocess.run(words, input="\n".join(lines), text=True, check=False)
+        done = subprocess.run(words, input="\n".join(lines), text=True, check=False, timeout=60)
         assert done.returncode == status
         stream = np.fromfile(tmp_path / "t.stream", dtype=[("block", "<u4"), ("zero", "<u4"), ("events", "<u8")])
         memory = np.fromfile(
