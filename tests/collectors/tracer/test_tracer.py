@@ -417,7 +417,7 @@ def test_a_crash_says_where(body, signal, where):
 
 
 def test_a_load_from_a_place_below_zero_is_recorded():
-    """Compilers leave one where a pointer is null (`vector::back` by GCC 12), which was refused with an OverflowError."""
+    """Compilers leave one where a pointer is null (`vector::back` by GCC 12), refused with an OverflowError."""
     asked = "if (n <= 0) return *(volatile int *)-4; "
     kernel = compile_kernel(f"long f(long n) {{ {asked}long s = 0; while (n--) s += n * s + 1; return s; }}")
     assert kernel.trace(16).instruction_count > 3 * 16
