@@ -315,6 +315,22 @@ def test_rows_that_flush_subnormal_numbers_do_not_have_others_do_so():
     assert table["cycles"]["-O1 -ffast-math"] > 1.5 * table["cycles"]["-O1"]
 
 
+def test_rows_that_round_otherwise_by_x87_do_not_have_others_do_so():
+    """Single precision by one row's `fldcw`: a row of divisions beside it took 2,555 cycles for 3,476, settled."""
+    kernel = """PK_REGION {
+        if (SHORT) { unsigned short word = 0x007f; __asm__ volatile("fldcw %0" : : "m"(word)); }
+        unsigned short now;
+        __asm__ volatile("fnstcw %0" : "=m"(now));
+        long n = now & 0x300 ? 2000 : 4000;
+        for (long i = 0; i < n; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+        PK_REPORT("turns", n);
+    }"""
+    table = Microbenchmark().collect(Study(kernel, {"SHORT": [1, 0], "OTHER": [1, 2]})).table
+    assert table.groupby("SHORT")["turns"].unique().map(list).to_dict() == {0: [2000], 1: [4000]}
+    settled = table[table["settled"].astype(bool)]
+    assert (settled["cycles"].round(-3) == 3 * settled["turns"]).all(), settled[["SHORT", "cycles"]].to_string()
+
+
 def test_what_a_regions_first_execution_sets_holds_for_all_requests_of_its_row_and_for_no_other():
     """Flush-to-zero held in the first pass alone: of 12,000 cycles the row's interval began at 5,940."""
     kernel = """static int called;
