@@ -113,7 +113,16 @@ def _kind(what: str) -> str:
 
 
 def _check_used(kinds: set[str], what: str, functions: list[str], words: list[str], sizes: Sequence[int]) -> None:
-    """Refuse what none of the names would use."""
+    """Refuse what none of the names would use, and a file that is not there."""
+    for name in names_in(what):
+        named = Path(name).suffix in _SOURCES or (kinds == {"trace"} and "/" in name and not name.startswith("traces/"))
+        if named and not Path(name).exists():
+            raise MissingFileError(f"{name}: no such file")
+    if not sizes and kinds <= {"source", "function"} and any(_N.search(word) for word in words):
+        raise SettingError(
+            f"N stands for a size in the arguments, and no size is given: expected --sizes 1000,100000 (sizes=[...]); "
+            f"found {' '.join(words)!r}"
+        )
     if functions and kinds.isdisjoint({"source", "program"}):
         raise SettingError(f"a function ({functions[0]}) is of a source or a program; {what} is neither: leave it out")
     if words and kinds.isdisjoint({"source", "function", "program"}):

@@ -170,7 +170,7 @@ def _surprises(s: _Seen) -> str:
 def _calls(s: _Seen) -> str:
     if returns := s.notable(CALLS, _RETURN):
         return (
-            f"every {s.instructions / returns:.0f}th instruction is a return: what calls cost in the front end (taken "
+            f"one of {s.instructions / returns:.0f} instructions is a return: what calls cost in the front end (taken "
             "branches, code that is decoded in small pieces) and in the stack is not modelled; recursive functions "
             "took up to 2.4 times as long on a Zen 4, and nobody measured others"
         )

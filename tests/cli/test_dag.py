@@ -47,6 +47,18 @@ def test_wrong_settings_are_named():
         assert words in str(done.exception)
 
 
+def test_what_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("k.c").write_text("void f(double *a, long n) { for (long i = 0; i < n; i++) a[i] = a[i] / 3; }\n")
+    for call, words in (
+        (["progs/absent", "-f", "f", "--", "3"], "progs/absent: no such file"),
+        (["absent.c", "-f", "f", "--sizes", "28", "--", "3"], "absent.c: no such file"),
+        (["k.c", "-f", "f", "--", "f8[N]", "N"], "N stands for a size in the arguments, and no size is given"),
+    ):
+        done = RUN.invoke(app, ["dag", "run", *call])
+        assert words in str(done.exception)
+
+
 @pytest.mark.parametrize("sizes", ["0", "10.5", "100,-1"])
 def test_sizes_are_whole_numbers_from_1_on(sizes):
     done = RUN.invoke(app, ["dag", "run", "no.c", "-f", "f", "--sizes", sizes, "--", "f8[N]", "N"])

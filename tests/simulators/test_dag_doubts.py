@@ -33,7 +33,7 @@ from tests.simulators.assembled import loop, needs_assembler, same_place
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({CALLS: "100"}, "every 30th instruction is a return"),
+        ({CALLS: "100"}, "one of 30 instructions is a return"),
         ({STRINGS: "100"}, "100 string instructions"),
         ({SPLIT: "300"}, "10% of the instructions are of 512 bits"),
         ({MISSED: "10", MISSED_AT_FIRST: "40"}, "10 are simulated as missed"),

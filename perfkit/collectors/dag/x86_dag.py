@@ -329,7 +329,7 @@ def _stream(code: StaticCode, chunk: TraceChunk, blocks: list[X86Block], masked:
                 if not masked:
                     raise DataError(
                         f"block {k} has masked floating-point accesses; the extended roofline has no such node. "
-                        "Trace the whole kernel (whole=True; perfkit dag: --whole)"
+                        "Trace the whole kernel (whole=True; perfkit dag run: without --paper-nodes)"
                     )
                 found[absent] = _NOWHERE[int(code.write[first + operand])]
             stream[places[runs] + 1 + slot] = found.astype(np.int64)
