@@ -144,8 +144,8 @@ class Roofs(Summarised):
             raise DataError(
                 f"{self.schedule.name} has no floating-point operation, only {self.schedule.nodes.sum()} accesses in "
                 f"{self.schedule.cycles} cycles: there is no performance in flops/cycle and no roofline of it. "
-                "Trace it with whole=True (perfkit dag run: without --paper-nodes) to count its integer work; its times "
-                "are in schedule.to_frame()"
+                "Trace it with whole=True (perfkit dag run: without --paper-nodes) to count its integer work; its "
+                "times are in schedule.to_frame()"
             )
 
     @property
