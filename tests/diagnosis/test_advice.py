@@ -215,7 +215,9 @@ def test_calls_that_do_the_same_to_the_same_memory_are_alike():
 def test_why_says_that_a_function_need_not_run_again(word, told):
     answer = pk.why(compiled("pure", PURE, "-fno-math-errno"), arguments=[word], core="zen5")
     assert answer.function in ("norm", "blurred")
-    assert answer.report().startswith("norm is called again and again on the same memory") == told
+    # The first of all, but for a doubt that is graver: this core is another one than was measured on.
+    first = next(each for each in answer.lead if "do not rely on this" not in each)
+    assert first.startswith("norm is called again and again on the same memory") == told
     if told:
         assert re.search(r"times\s+at\s+pure\.c:19", answer.report())
 
