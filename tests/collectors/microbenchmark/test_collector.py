@@ -245,6 +245,18 @@ def test_what_does_not_change_is_told_of_no_executions_apart():
     assert not table["message"].str.contains("later executions").any(), table[["N", "cycles", "message"]].to_string()
 
 
+LEAVES = """#include <stdlib.h>
+#include <unistd.h>
+PK_REGION { if (turn++ == 5 && LEAVES && chdir("/") != 0) abort(); work(1000); }"""
+
+
+@pytest.mark.parametrize("leaves", [[1], [0, 1, 2, 3]])
+def test_a_region_that_leaves_its_folder_takes_no_other_along(leaves):
+    """Kernels are loaded from where the process began: the rows behind it failed ("cannot be loaded")."""
+    table = Microbenchmark().collect(Study(WORK + LEAVES, {"LEAVES": leaves})).table
+    assert table["status"].tolist() == ["ok"] * len(leaves), table["message"].tolist()
+
+
 PAIRS = "PK_REGION { for (int i = turn++ % K ? 1 : B; i > 0; i--) { PK_BEGIN; work(N); PK_END; } }"
 
 
