@@ -220,6 +220,43 @@ def test_phases_of_many_executions_are_told():
         assert (told or "it has several states" in row["message"]) == (row["BIG"] > 0), row.to_dict()
 
 
+LATE = "PK_REGION { work(turn++ < AT ? 300 : 400); }"
+
+
+@pytest.mark.parametrize("executions", ["apart", "overlapping"])
+def test_what_changes_behind_all_runs_is_told(executions):
+    """Apart: 901 cycles settled without a word, where each of millions of later executions takes 1,200."""
+    table = Microbenchmark().collect(Study(WORK + LATE, {"AT": [0, 14_000, 16_000]}, executions=executions)).table
+    table = table.set_index("AT", drop=False)
+    assert "later executions" not in table["message"][0]  # all of one kind
+    for _, row in table.drop(0).iterrows():
+        assert not row["settled"], row.to_dict()
+        told = re.search(r"later executions take ([\d.]+)% longer than the figure, ([\d,.]+) cycles", row["message"])
+        assert told or "it never settled" in row["message"], row.to_dict()
+        if told:
+            assert float(told[1]) < 34, row.to_dict()  # 1,200 is 33.3 % more than 900
+            assert 900 < float(told[2].replace(",", "")) < 1_224, row.to_dict()
+
+
+def test_what_does_not_change_is_told_of_no_executions_apart():
+    """Windows in a row have fences, too, of which a short execution has more than of its own."""
+    table = Microbenchmark().collect(Study(WORK + "PK_REGION { work(N); turn++; }", {"N": [0, 2, 30, 300, 3_000]},
+                                           executions="apart")).table  # fmt: skip
+    assert not table["message"].str.contains("later executions").any(), table[["N", "cycles", "message"]].to_string()
+
+
+LEAVES = """#include <stdlib.h>
+#include <unistd.h>
+PK_REGION { if (turn++ == 5 && LEAVES && chdir("/") != 0) abort(); work(1000); }"""
+
+
+@pytest.mark.parametrize("leaves", [[1], [0, 1, 2, 3]])
+def test_a_region_that_leaves_its_folder_takes_no_other_along(leaves):
+    """Kernels are loaded from where the process began: the rows behind it failed ("cannot be loaded")."""
+    table = Microbenchmark().collect(Study(WORK + LEAVES, {"LEAVES": leaves})).table
+    assert table["status"].tolist() == ["ok"] * len(leaves), table["message"].tolist()
+
+
 PAIRS = "PK_REGION { for (int i = turn++ % K ? 1 : B; i > 0; i--) { PK_BEGIN; work(N); PK_END; } }"
 
 

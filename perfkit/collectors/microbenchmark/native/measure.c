@@ -591,9 +591,17 @@ static control_words *controls_of(void *library, control_words after) {
     return &known[n++].words;
 }
 
+/* Objects are named relative to where this process began, which a region may leave (chdir); another's begin there as well. */
+static char *home;
+static void go_home(const char *object) {
+    static char last[4096];
+    if (strcmp(object, last) && home && chdir(home) == 0) snprintf(last, sizeof last, "%s", object);
+}
+
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
                   size_t size, int huge, int threads, int apart, int marks, int kind_of_code, long event_type, unsigned long long event_config) {
     control_words plain = controls();
+    go_home(object);
     void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
     control_words *own = controls_of(library, controls());
@@ -734,6 +742,7 @@ int main(int count, char **words) {
     FILE *requests = fdopen(atoi(words[1]), "r");
     answers = fdopen(atoi(words[2]), "w");
     if (!requests || !answers) return 2;
+    home = getcwd(NULL, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed caller leaves no kernel running */
     int pinned = words[3][0] ? pin(words[3]) : 0;
     struct sched_param priority = {.sched_priority = 1};

@@ -28,14 +28,15 @@ static void answer_longer(longer of) {
 static double later[LARGEST];
 static int later_n;
 static void take_later(const double *ticks, int n, double rate, const pk_context *pk) {
-    double added = has_marks ? clock_overhead + bias_of(MARKS).middle / rate : bias_of(WINDOW).middle / rate / (double)pk->steps;
+    double cycles = fenced ? bias_of(APART).middle + (double)(pk->steps - 1) * bias_of(FENCE).middle : bias_of(WINDOW).middle;
+    double added = has_marks ? clock_overhead + bias_of(MARKS).middle / rate : cycles / rate / (double)pk->steps;
     double pairs = has_marks && executed > 0 ? reached / executed : 1;
     for (int i = 0; i < n && later_n < LARGEST; i++) later[later_n++] = (ticks[i] - added) * rate * pairs;
 }
 static void answer_later(void) {
     int kept = later_n - (later_n + 29) / 30; /* interrupts may have met the others */
     double sum = 0;
-    if (later_n < 20 || fenced) return;
+    if (later_n < 20) return;
     qsort(later, (size_t)later_n, sizeof *later, by_value);
     for (int i = 0; i < kept; i++) sum += later[i];
     fprintf(answers, "later %.6g\n", sum / kept);
