@@ -27,6 +27,7 @@ _MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}
 _MACHINE_NAMES = {3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit ARM"}
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 1, 2, 4, 11
+_SHT_ARRAYS = (14, 15, 16)  # of functions that run before main, behind it, and before those
 _SHF_ALLOC = 2
 _STT_OBJECT, _STT_FUNC, _STT_FILE, _STT_GNU_IFUNC = 1, 2, 4, 10
 _STB_LOCAL, _STB_GLOBAL, _STB_GNU_UNIQUE, _SYMBOL_SIZE = 0, 1, 10, 24
@@ -306,12 +307,20 @@ class ElfFile:
 
     @cached_property
     def in_tables(self) -> tuple[Symbol, ...]:
-        """Functions that pointers in the file's data lead to: those of tables, and virtual ones."""
+        """Functions that pointers in the file's data lead to: those of tables, and virtual ones.
+
+        Those that run before `main` and behind it have tables of their own, which no code of the program reads.
+        """
+        own = [(each[3], each[3] + each[5]) for each in self._sections if each[1] in _SHT_ARRAYS]
         targets = set()
         for section in self._sections:
             if section[1] == _SHT_RELA and section[9] == 24:
                 rows = struct.iter_unpack("<QQq", self.data[section[4] : section[4] + section[5]])
-                targets |= {addend for _, info, addend in rows if info & 0xFFFFFFFF == _R_RELATIVE}
+                targets |= {
+                    addend
+                    for place, info, addend in rows
+                    if info & 0xFFFFFFFF == _R_RELATIVE and not any(begin <= place < end for begin, end in own)
+                }
         return tuple(symbol for address, symbol in zip(*self._sorted, strict=True) if address in targets)
 
     @cached_property
