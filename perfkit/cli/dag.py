@@ -64,7 +64,8 @@ def run_command(
         bool, typer.Option("--paper-nodes", help="Leave out integer work, addresses and branches, as the paper does.")
     ] = False,
     ranked: Annotated[
-        bool, typer.Option("--relax/--no-relax", help="Try what each better resource would gain.")
+        bool,
+        typer.Option("--relax/--no-relax", help="Try what each better resource would gain; --no-relax asks no Gus, too."),
     ] = True,
     gus: Annotated[bool, typer.Option("--gus/--no-gus", help="Of traces: ask Gus, too.")] = True,
     top: options.Top = 5,

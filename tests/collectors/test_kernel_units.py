@@ -348,6 +348,8 @@ void h(char *a, long n) { a[n] = 1; }
         ("g", (np.zeros(64), np.arange(65, dtype=np.int32), 65), r"one at byte 512 of an array of 512 bytes"),
         ("g", (np.zeros(64), np.arange(62, dtype=np.int32), 64), r"one at byte 248 of an array of 248 bytes \(int32\)"),
         ("h", (np.zeros(1001, np.int8), 1001), r"a store at byte 1,001 of an array of 1,001 bytes \(int8\)"),
+        ("h", (np.zeros(1000, np.int8), 1 << 24), r"one at byte 16,777,216 of an array of 1,000 bytes"),
+        ("h", (np.zeros(1000, np.int8), -(1 << 24)), r"one at byte -16,777,216 of an array of 1,000 bytes"),
         ("h", (np.zeros(1000, np.int8), -3), r"a store at byte -3 of an array of 1,000 bytes \(int8\)"),
     ],
 )

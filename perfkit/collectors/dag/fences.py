@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 _PAGE = mmap.PAGESIZE
+_FENCE = 1 << 26  # bytes that nothing may touch: a row beyond the last, not a page alone; they take no memory
+_NO_RESERVE = 0x4000  # Linux's MAP_NORESERVE, which Python has no name for
 _PATTERN = 0xA5  # what lies in the rest of an array's pages, where no fence can
 _SA_SIGINFO = 4
 _ADDRESS = 16  # where siginfo_t has the address of a fault
@@ -64,8 +66,8 @@ class Fences:
     def changed(self) -> Beyond | None:
         """Return the first byte beside an array that is not what it was."""
         for number, ((begin, end), (room, low, at)) in enumerate(zip(self._spans, self._rooms, strict=True)):
-            pages = np.frombuffer(room, dtype=np.uint8)[_PAGE:-_PAGE]
-            first, size = at - low - _PAGE, end - begin
+            pages = np.frombuffer(room, dtype=np.uint8)[_FENCE:-_FENCE]
+            first, size = at - low - _FENCE, end - begin
             for start, part in ((first + size, pages[first + size :]), (0, pages[:first])):
                 if (other := np.flatnonzero(part != _PATTERN)).size:
                     nearest = other[0] if start else other[-1]
@@ -106,15 +108,15 @@ class _Action(ctypes.Structure):
 
 
 def _fenced(size: int, aligned: int) -> tuple[mmap.mmap, int, int]:
-    """Return pages with a fence before and behind them, where they begin, and where so many bytes go at their end."""
+    """Return pages with a fence before and behind them, where these begin, and where so many bytes go at their end."""
     kept = -(-size // _PAGE) * _PAGE
-    room = mmap.mmap(-1, kept + 2 * _PAGE)
+    room = mmap.mmap(-1, kept + 2 * _FENCE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
     pages: npt.NDArray[np.uint8] = np.frombuffer(room, dtype=np.uint8)
-    pages[_PAGE:-_PAGE] = _PATTERN
+    pages[_FENCE:-_FENCE] = _PATTERN
     low = pages.ctypes.data
     protect = ctypes.CDLL(None, use_errno=True).mprotect
-    for fence in (low, low + _PAGE + kept):
-        if protect(ctypes.c_void_p(fence), ctypes.c_size_t(_PAGE), 0):
+    for fence in (low, low + _FENCE + kept):
+        if protect(ctypes.c_void_p(fence), ctypes.c_size_t(_FENCE), 0):
             raise OSError(ctypes.get_errno(), "no fence around an array")
-    end = low + _PAGE + kept
+    end = low + _FENCE + kept
     return room, low, (end - size) // aligned * aligned
