@@ -65,7 +65,9 @@ def run_command(
     ] = False,
     ranked: Annotated[
         bool,
-        typer.Option("--relax/--no-relax", help="Try what each better resource would gain; --no-relax asks no Gus, too."),
+        typer.Option(
+            "--relax/--no-relax", help="Try what each better resource would gain; --no-relax asks no Gus, too."
+        ),
     ] = True,
     gus: Annotated[bool, typer.Option("--gus/--no-gus", help="Of traces: ask Gus, too.")] = True,
     top: options.Top = 5,
