@@ -287,8 +287,9 @@ def _waiting(s: _Seen) -> str:
     if not found:
         return ""
     return (
-        f"instructions that wait for all others, or leave the core (fences, CPUID, PAUSE, CLFLUSH, RDTSCP, RDRAND, "
-        f"comparisons of strings by SSE4.2), are hardly simulated: they take {found:,} cycles and more, of {s.cycles:,}"
+        "instructions that wait for all others, or leave the core (fences, CPUID, PAUSE, CLFLUSH, RDTSCP, RDRAND, XCHG "
+        "with memory, CMPXCHG16B, LDMXCSR, comparisons of strings by SSE4.2), are hardly simulated: they take "
+        f"{found:,} cycles and more, of {s.cycles:,}"
     )
 
 

@@ -76,6 +76,7 @@ _SYSTEM = ("SYSCALL", "SYSENTER", "INT")
 # Cycles, fewer than any core takes of each: measured on a Zen 4 LFENCE 19, MFENCE 58, PAUSE 88, CLFLUSH 1,000, RDTSCP
 # and RDRAND more than 30 and 300, PCMPISTRI 7 more than it is simulated with.
 _WAITS = {"LFENCE": 8, "MFENCE": 20, "CPUID": 100, "SERIALIZE": 50, "PAUSE": 30, "CLFLUSH": 50, "CLFLUSHOPT": 20}
+_WAITS |= {"XCHG": 6, "CMPXCHG16B": 6, "LDMXCSR": 10}  # with memory: 17, 12 and 25 with a store before it
 _WAITS |= {"CLWB": 20, "RDTSCP": 20, "RDRAND": 100, "RDSEED": 100, "XGETBV": 10, "RDPMC": 10}
 _WAITS |= dict.fromkeys(("PCMPISTRI", "PCMPISTRM", "PCMPESTRI", "PCMPESTRM"), 4)
 _STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
@@ -148,7 +149,7 @@ class WholeReader:
                 found[WIDE_DIVISIONS] += times * bool(self.divides(i) and "RM64" in form_name(one))
                 found[PRODUCTS] += times * (self.one_multiplier and bool(_MULTIPLIES.match(self.names[one.mnemonic])))
                 found[SYSTEM_CALLS] += times * (self.names[one.mnemonic] in _SYSTEM)
-                found[WAITING] += times * _WAITS.get(self.names[one.mnemonic], 0)
+                found[WAITING] += times * self.waits(one)
                 found[X87] += times * bool(self.stacked & set(one.cpuid_features()))
                 found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
         found[UNITS] = round(self.busiest(runs))
@@ -177,6 +178,13 @@ class WholeReader:
                     needed[group] = needed.get(group, 0.0) + uses * float(times[i])
         core = self.tables.core
         return max((uses * core.resource(group).inverse_throughput for group, uses in needed.items()), default=0.0)
+
+    def waits(self, one: Any) -> int:
+        """Return the cycles that an instruction takes at least beyond those it is simulated with."""
+        name = self.names[one.mnemonic]
+        return (
+            0 if name == "XCHG" and self.iced.OpKind.MEMORY not in (one.op0_kind, one.op1_kind) else _WAITS.get(name, 0)
+        )
 
     @cached_property
     def stacked(self) -> set[int]:
