@@ -36,10 +36,7 @@ NARROW = "hits of L2 and L3 where addresses share few sets"
 NOTABLE = 0.15  # of the cycles: what is left out and takes more is said
 # Of branches that follow no pattern: conditional sums over 500 random numbers took a Zen 5 1.1 to 1.6 times as long.
 _FORGOTTEN = 0.1
-# Of a jump through a table whose target follows a pattern. A Zen 4 took 1.5 to 5.6 cycles more than for one that goes
-# to one place, and 16 to 23 where a random pattern of 256 or more came again and again.
-_MOVING = 3
-_SYSTEM_CALL, _STACKED = 100, 2  # cycles: getppid 400 on a Zen 4 guest; of an x87 instruction beyond a simulated one
+_SYSTEM_CALL = 100  # cycles: getppid took 400 on a Zen 4 guest
 _WIDE, _ANYWHERE = 8, 4.4  # instructions per cycle of a core's fetch; and of code that may lie anywhere
 _RETURN = 3  # cycles of a call and its return that no node stands for: fib(18), 8,361 calls, is 12,000 cycles short
 _LINE = 8  # cycles of a line from the level below, at least: 8 bytes per cycle
@@ -89,9 +86,10 @@ def doubts(
     """
     count = {key: int(value) for key, value in facts.items() if key in _COUNTED}
     rules: list[Callable[[_Seen], str]]
-    rules = [_branches, _surprises, _moving, _calls, _strings, _passes, _gathers, _external, _divided, _taken]
-    rules += [_units, _system, _waiting, _x87, _walks]
-    rules += [_sets, _narrow, _shared, *(partial(_rate, of, said) for of, said in _RATES.items())]
+    told = {of: partial(_told, of, *how) for of, how in _NOTABLE.items()}
+    rules = [_branches, _surprises, told[MOVING], _calls, told[STRINGS], _passes, told[GATHERS], _external, _divided]
+    rules += [_taken, _units, _system, told[WAITING], told[X87], told[WALKS]]
+    rules += [_sets, told[NARROW], _shared, *(partial(_rate, of, said) for of, said in _RATES.items())]
     seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty, set_fill)
     found = (rule(seen) for rule in rules)
     return tuple(sentence for sentence in found if sentence)
@@ -113,17 +111,6 @@ def _branches(s: _Seen) -> str:
     return (
         f"mispredicted branches decide: {seen:,} are simulated as missed, as by a predictor that knows these data, "
         f"each {s.penalty:g} cycles and more of {s.cycles:,}{without}. Real predictors may learn more, or less"
-    )
-
-
-def _moving(s: _Seen) -> str:
-    found = s.notable(MOVING, _MOVING)
-    if not found:
-        return ""
-    return (
-        f"indirect jumps or calls (a switch, functions through pointers) go elsewhere than the time before {found:,} "
-        "times, and are simulated as predicted, at no cost: a Zen 4 took 2 to 5 cycles for each where the targets "
-        f"follow a short pattern, and some 20 where a longer one comes again (of {s.cycles:,} cycles)"
     )
 
 
@@ -182,16 +169,6 @@ def _calls(s: _Seen) -> str:
     return ""
 
 
-def _strings(s: _Seen) -> str:
-    found = s.notable(STRINGS, _STRING_START)
-    if not found:
-        return ""
-    return (
-        f"{found:,} string instructions (REP MOVS and the like) begin without delay here; each takes {_STRING_START} "
-        f"cycles or more to start, of {s.cycles:,} in all"
-    )
-
-
 def _passes(s: _Seen) -> str:
     found = s.counts.get(SPLIT, 0)
     if found <= NOTABLE * s.instructions / 2:
@@ -200,13 +177,6 @@ def _passes(s: _Seen) -> str:
         f"{found / s.instructions:.0%} of the instructions are of 512 bits, which this core runs in two passes and the "
         "model in one: where their units limit the time, it is up to twice as long"
     )
-
-
-def _gathers(s: _Seen) -> str:
-    found = s.notable(GATHERS, 4)
-    if not found:
-        return ""
-    return f"{found:,} gathers are one operation and their loads here; cores run them as many operations"
 
 
 def _external(s: _Seen) -> str:
@@ -234,15 +204,10 @@ def _sets(s: _Seen) -> str:
     return ""
 
 
-def _narrow(s: _Seen) -> str:
-    found = s.notable(NARROW, _LINE)
-    if not found:
-        return ""
-    return (
-        f"{found:,} accesses hit L2 or L3 here, but their addresses are a power of two of lines apart and share few "
-        "sets of these levels, which are not modelled: they may come from the level below (every 64th double of 32 MB "
-        "took 3.9 times as long on a Zen 5, every 67th 1.08 times): pad the rows"
-    )
+def _told(of: str, each: float, said: str, s: _Seen) -> str:
+    """Return what is to be said of a count where it would take a notable part of the cycles."""
+    found = s.notable(of, each)
+    return said.format(found=found, cycles=s.cycles) if found else ""
 
 
 def _rate(of: str, said: str, s: _Seen) -> str:
@@ -279,37 +244,6 @@ def _system(s: _Seen) -> str:
     return (
         f"{counted(found, 'system calls')} take no time here: some {_SYSTEM_CALL} cycles and more each, and what the "
         "kernel does in them"
-    )
-
-
-def _waiting(s: _Seen) -> str:
-    found = s.notable(WAITING, 1)
-    if not found:
-        return ""
-    return (
-        "instructions that wait for all others, or leave the core (fences, CPUID, PAUSE, CLFLUSH, RDTSCP, RDRAND, XCHG "
-        "with memory, CMPXCHG16B, LDMXCSR, comparisons of strings by SSE4.2), are hardly simulated: they take "
-        f"{found:,} cycles and more, of {s.cycles:,}"
-    )
-
-
-def _x87(s: _Seen) -> str:
-    found = s.notable(X87, _STACKED)
-    if not found:
-        return ""
-    return (
-        f"{found:,} instructions of the x87 unit (long double) are taken for work on integers here, without their "
-        "latencies and the register stack: a sum of squares took twice as long on a Zen 4, moves 16 times as long"
-    )
-
-
-def _walks(s: _Seen) -> str:
-    found = s.notable(WALKS, 1)
-    if not found:
-        return ""
-    return (
-        f"page walks take no time here, and {found:,} cycles or more on this core (of {s.cycles:,}): its data lie in "
-        "more pages than the TLBs hold: huge pages, or data nearer together, or believe Gus, which simulates them"
     )
 
 
@@ -396,6 +330,55 @@ FETCH, ACCESSES, FLOATS, PIPES, INTEGERS = (8, 1.0), (4, 0.95), (4, 0.8), (4, 0.
 from which on a core does less than its most; how much."""
 OFTEN = 0.5
 """Multiplications of integers per cycle and multiplier from which on other work that waits for its queue is delayed."""
+MOVES = (
+    "indirect jumps or calls (a switch, functions through pointers) go elsewhere than the time before {found:,} times, "
+    "and are simulated as predicted, at no cost: a Zen 4 took 2 to 5 cycles for each where the targets follow a short "
+    "pattern, and some 20 where a longer one comes again"
+)
+"""What is said of jumps that `perfkit.simulators.gus.mispredicted.moving_branches` counts."""
+_NOTABLE: dict[str, tuple[float, str]] = {  # of a count, the cycles of each, and what is said where these are many
+    # A Zen 4 took 1.5 to 5.6 cycles more for a jump through a table whose target follows a pattern than for one that
+    # goes to one place, and 16 to 23 where a random pattern of 256 or more came again and again.
+    MOVING: (3, MOVES + " (of {cycles:,} cycles)"),
+    STRINGS: (
+        _STRING_START,
+        (
+            "{found:,} string instructions (REP MOVS and the like) begin without delay here; each takes "
+            f"{_STRING_START} cycles or more to start, of {{cycles:,}} in all"
+        ),
+    ),
+    GATHERS: (4, "{found:,} gathers are one operation and their loads here; cores run them as many operations"),
+    WAITING: (
+        1,
+        (
+            "instructions that wait for all others, or leave the core (fences, CPUID, PAUSE, CLFLUSH, RDTSCP, RDRAND, "
+            "XCHG with memory, CMPXCHG16B, LDMXCSR, comparisons of strings by SSE4.2), are hardly simulated: they take "
+            "{found:,} cycles and more, of {cycles:,}"
+        ),
+    ),
+    X87: (  # beyond what one is simulated with
+        2,
+        (
+            "{found:,} instructions of the x87 unit (long double) are taken for work on integers here, without their "
+            "latencies and the register stack: a sum of squares took twice as long on a Zen 4, moves 16 times as long"
+        ),
+    ),
+    WALKS: (
+        1,
+        (
+            "page walks take no time here, and {found:,} cycles or more on this core (of {cycles:,}): its data lie in "
+            "more pages than the TLBs hold: huge pages, or data nearer together, or believe Gus, which simulates them"
+        ),
+    ),
+    NARROW: (
+        _LINE,
+        (
+            "{found:,} accesses hit L2 or L3 here, but their addresses are a power of two of lines apart and share few "
+            "sets of these levels, which are not modelled: they may come from the level below (every 64th double of 32 "
+            "MB took 3.9 times as long on a Zen 5, every 67th 1.08 times): pad the rows"
+        ),
+    ),
+}
 _RATES = {  # of a rate that a core hardly reaches, what is to be said behind it
     FETCHED: "instructions per cycle: that many are fetched here in every cycle; a Zen 5 did 5.3 to 8.0 of such loops, "
     "and took 1.0 to 1.6 times as long as simulated",

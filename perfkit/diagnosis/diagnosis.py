@@ -17,6 +17,7 @@ from perfkit.base.results import Kind, Summarised, draw
 from perfkit.collectors.profile.hot import HotFunction, too_few
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
+from perfkit.dag.doubts import MOVES
 from perfkit.diagnosis import words
 from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words, keeping
@@ -482,11 +483,7 @@ class Diagnosis(Summarised):
         found = self._moving_jumps
         if found * _MOVES < more / 2:
             return ""
-        return (
-            f"Indirect jumps or calls (a switch, functions through pointers) go elsewhere than the time before "
-            f"{found:,} times, and are simulated as predicted, at no cost: a Zen 4 took 2 to 5 cycles for each where "
-            "the targets follow a short pattern, and some 20 where a longer one comes again"
-        )
+        return _capital(MOVES.format(found=found))
 
     @property
     def what_ifs(self) -> tuple[Promise, ...]:

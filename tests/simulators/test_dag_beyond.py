@@ -23,7 +23,7 @@ from perfkit.dag.program import (
 from perfkit.errors import SettingError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
-from perfkit.simulators.gus.mispredicted import _moving
+from perfkit.simulators.gus.mispredicted import moving
 
 FREE = {"load_ports": 0, "store_ports": 0, "agus": 0}
 
@@ -208,9 +208,9 @@ def test_indirect_jumps_are_counted_where_they_go_elsewhere_and_that_is_known(tm
     indirect = np.array([True, True, False, False, False, False])
     stream = np.array([0, 2, 1, 5, 0, 3, 1, 5, 0, 2, 1, 4, 0, 2])
     wrong = np.zeros(len(stream), dtype=bool)
-    assert _moving(stream, wrong, indirect) == 3
+    assert moving(stream, wrong, indirect) == 3
     wrong[5] = True  # the jump to 3
-    assert _moving(stream, wrong, indirect) == 2
+    assert moving(stream, wrong, indirect) == 2
     source = tmp_path / "turns.c"
     cases = "".join(f'case {k}: a = a * {2 * k + 3} + {k}; __asm__ volatile("nop"); break; ' for k in range(8))
     source.write_text(

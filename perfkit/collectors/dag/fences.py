@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 _PAGE = mmap.PAGESIZE
 _FENCE = 1 << 26  # bytes that nothing may touch: a row beyond the last, not a page alone; they take no memory
-_NO_RESERVE = 0x4000  # Linux's MAP_NORESERVE, which Python has no name for
 _PATTERN = 0xA5  # what lies in the rest of an array's pages, where no fence can
 _SA_SIGINFO = 4
 _ADDRESS = 16  # where siginfo_t has the address of a fault
@@ -27,15 +26,15 @@ class Beyond(NamedTuple):
 
     Parameters
     ----------
-    array
-        The array's number among the kernel's arrays, from 0.
+    span
+        The number, from 0, of the span that was left: an array, or several that share memory.
     offset
-        The byte that was accessed, counted from the array's begin; less than 0 before it.
+        The byte that was accessed, counted from the span's begin; less than 0 before it.
     stored
         Whether a changed byte told of it, which a load does not leave.
     """
 
-    array: int
+    span: int
     offset: int
     stored: bool
 
@@ -110,13 +109,11 @@ class _Action(ctypes.Structure):
 def _fenced(size: int, aligned: int) -> tuple[mmap.mmap, int, int]:
     """Return pages with a fence before and behind them, where these begin, and where so many bytes go at their end."""
     kept = -(-size // _PAGE) * _PAGE
-    room = mmap.mmap(-1, kept + 2 * _FENCE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+    room = mmap.mmap(-1, kept + 2 * _FENCE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0)
     pages: npt.NDArray[np.uint8] = np.frombuffer(room, dtype=np.uint8)
-    pages[_FENCE:-_FENCE] = _PATTERN
-    low = pages.ctypes.data
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    for fence in (low, low + _FENCE + kept):
-        if protect(ctypes.c_void_p(fence), ctypes.c_size_t(_FENCE), 0):
-            raise OSError(ctypes.get_errno(), "no fence around an array")
-    end = low + _FENCE + kept
-    return room, low, (end - size) // aligned * aligned
+    low, libc = pages.ctypes.data, ctypes.CDLL(None, use_errno=True)
+    begin = low + _FENCE
+    if libc.mprotect(ctypes.c_void_p(begin), ctypes.c_size_t(kept), mmap.PROT_READ | mmap.PROT_WRITE):
+        raise OSError(ctypes.get_errno(), "no room between fences")
+    ctypes.memset(begin, _PATTERN, kept)
+    return room, low, (begin + kept - size) // aligned * aligned

@@ -238,6 +238,11 @@ class KernelTrace:
             raise
         if status == _LEFT:
             raise DataError(f"{self.name}: {self._left(Beyond(*_TOLD.unpack_from(told)))}")
+        if status == _FAILED:
+            raise UnavailableError(
+                f"{self.name}: its first run is one in a process of its own, which has no room for its arrays: make "
+                "them smaller, or free memory"
+            )
         if status != _RETURNED:
             how = f"exit status {status}" if status >= 0 else _FAULTS.get(-status, f"signal {-status}")
             raise DataError(f"{self.name} ends the process that calls it with these arguments: {how}")
@@ -268,7 +273,7 @@ class KernelTrace:
     def _left(self, found: Beyond) -> str:
         """Say which array the kernel left, and by how much."""
         spans = _spans([work for work, _ in self.arrays])
-        begin, end = spans[found.array]
+        begin, end = spans[found.span]
         array = next(work for work, _ in self.arrays if begin <= work.ctypes.data <= end)
         return (
             f"expected loads and stores within its arrays, found {'a store' if found.stored else 'one'} at byte "
@@ -294,10 +299,15 @@ class KernelTrace:
 
 
 def _ends_within(child: int, seconds: int) -> bool:
-    """Wait so long for a child process to end; return whether it did."""
-    watched = os.pidfd_open(child)
+    """Wait so long for a child process to end; return whether it did, or that it may where the kernel cannot tell."""
     try:
-        return bool(select.select([watched], [], [], seconds)[0])
+        watched = os.pidfd_open(child)
+    except OSError:  # Linux before 5.3, and sandboxes
+        return True
+    try:
+        poll = select.poll()
+        poll.register(watched, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
     finally:
         os.close(watched)
 

@@ -28,11 +28,11 @@ from perfkit.collectors.host.comparison import SELDOM_ALONE, KernelComparison, m
 from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles, rough_cycles
 from perfkit.collectors.host.machine_state import now
 from perfkit.collectors.host.measuring import (
-    TOO_LONG,
     Callee,
     build_timer,
     calls_per_sample,
     described,
+    expect_time,
     fence_cycles,
     fenced_calls,
     in_measuring_process,
@@ -633,13 +633,13 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
 
 def _expect_time(spec: dict[str, Any], took: float) -> None:
     """End where all processes will take longer than they are given, with a round taking so many seconds."""
-    needed = spec["processes"] * spec["rounds"] * took
-    if needed > spec["timeout"]:
-        raise SystemExit(
-            f"{TOO_LONG}a round of both kernels takes {took:.2g} s, so that {spec['processes']} processes of "
-            f"{spec['rounds']} rounds would take some {needed:,.0f} s, and may take {spec['timeout']:g}: give it more "
-            f"time (--timeout, timeout=), fewer processes (--processes; at least {_PROCESSES}), or shorter calls"
-        )
+    expect_time(
+        f"a round of both kernels takes {took:.2g} s, so that {spec['processes']} processes of {spec['rounds']} rounds",
+        spec["processes"] * spec["rounds"] * took,
+        spec["timeout"],
+        f"give it more time (--timeout, timeout=), fewer processes (--processes; at least {_PROCESSES}), or shorter "
+        "calls",
+    )
 
 
 def _rounds(

@@ -289,6 +289,12 @@ def calls_per_sample(cycles: float) -> int:
     return max(1, int(np.ceil(SHORTEST / max(cycles, 1.0))))
 
 
+def expect_time(what: str, needed: float, timeout: float, how: str) -> None:
+    """End a measuring process that sees beforehand that what it measures takes more seconds than it is given."""
+    if needed > timeout:
+        raise SystemExit(f"{TOO_LONG}{what} would take some {needed:,.0f} s, and may take {timeout:g}: {how}")
+
+
 def enough_calls(tried: Callable[[int], float]) -> int:
     """Return how many calls are timed as one sample, from a call's cycles in trials with so many calls."""
     return until_enough(1, lambda calls: calls_per_sample(tried(calls)))

@@ -44,11 +44,11 @@ from perfkit.collectors.host.cycle_clock import (
 )
 from perfkit.collectors.host.later_calls import Later, Windows, later_calls, rarest
 from perfkit.collectors.host.measuring import (
-    TOO_LONG,
     Callee,
     build_timer,
     described,
     enough_calls,
+    expect_time,
     fence_cycles,
     fenced_calls,
     in_measuring_process,
@@ -746,12 +746,12 @@ def _sample(
 
 def _expect_time(spec: dict[str, Any], took: float) -> None:
     """End where all samples will take longer than they are given, with one taking so many seconds."""
-    if (needed := spec["repetitions"] * took) > spec["timeout"]:
-        raise SystemExit(
-            f"{TOO_LONG}a sample takes {took:.2g} s, so that {spec['repetitions']} would take some {needed:,.0f} s, "
-            f"and may take {spec['timeout']:g}: ask for fewer (repetitions=; at least 10), for more time (timeout=), "
-            "or shorten the call"
-        )
+    expect_time(
+        f"a sample takes {took:.2g} s, so that {spec['repetitions']}",
+        spec["repetitions"] * took,
+        spec["timeout"],
+        "ask for fewer (repetitions=; at least 10), for more time (timeout=), or shorten the call",
+    )
 
 
 def _host() -> str:

@@ -228,7 +228,7 @@ class ElfFile:
         Programs refer to such variables (`optarg`, `std::cout`, the type of a standard exception) by fixed places of
         their own, and the dynamic linker copies what they begin with (R_X86_64_COPY).
         """
-        places = {place for _, place, info in self._relocations() if info & 0xFFFFFFFF == _R_COPY}
+        places = {place for _, place, info, _ in self._relocations() if info & 0xFFFFFFFF == _R_COPY}
         return tuple(symbol for symbol in self._dynamic_variables() if symbol.address in places) if places else ()
 
     def exported(self, names: Collection[str]) -> dict[str, Symbol]:
@@ -259,16 +259,11 @@ class ElfFile:
         """
         if not any(name.encode() + b"\0" in self.data for name in names):
             return []
-        found = []
-        for section in self._sections:
-            if section[1] == _SHT_RELA and section[9] == 24:
-                rows = struct.iter_unpack("<QQq", self.data[section[4] : section[4] + section[5]])
-                found += [
-                    (place, self.imports[place], addend)
-                    for place, info, addend in rows
-                    if info & 0xFFFFFFFF == _R_POINTER and self.imports.get(place) in names
-                ]
-        return found
+        return [
+            (place, self.imports[place], addend)
+            for _, place, info, addend in self._relocations()
+            if info & 0xFFFFFFFF == _R_POINTER and self.imports.get(place) in names
+        ]
 
     @cached_property
     def run_paths(self) -> tuple[str, ...]:
@@ -297,7 +292,7 @@ class ElfFile:
     def imports(self) -> dict[int, str]:
         """Names of other libraries' symbols, by the address (before relocation) of the pointer to them."""
         found = {}
-        for section, place, info in self._relocations():
+        for section, place, info, _ in self._relocations():
             if info >> 32:
                 names = self._sections[section[6]]
                 strings = self._sections[names[6]][4]
@@ -312,29 +307,24 @@ class ElfFile:
         Those that run before `main` and behind it have tables of their own, which no code of the program reads.
         """
         own = [(each[3], each[3] + each[5]) for each in self._sections if each[1] in _SHT_ARRAYS]
-        targets = set()
-        for section in self._sections:
-            if section[1] == _SHT_RELA and section[9] == 24:
-                rows = struct.iter_unpack("<QQq", self.data[section[4] : section[4] + section[5]])
-                targets |= {
-                    addend
-                    for place, info, addend in rows
-                    if info & 0xFFFFFFFF == _R_RELATIVE and not any(begin <= place < end for begin, end in own)
-                }
+        targets = {
+            addend
+            for _, place, info, addend in self._relocations()
+            if info & 0xFFFFFFFF == _R_RELATIVE and not any(begin <= place < end for begin, end in own)
+        }
         return tuple(symbol for address, symbol in zip(*self._sorted, strict=True) if address in targets)
 
     @cached_property
     def relocated(self) -> frozenset[int]:
         """Addresses (before relocation) of all pointers that the dynamic linker sets."""
-        return frozenset(place for _, place, _ in self._relocations())
+        return frozenset(place for _, place, _, _ in self._relocations())
 
-    def _relocations(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
-        """Yield section, place and info of every relocation with addend."""
+    def _relocations(self) -> Iterator[tuple[tuple[int, ...], int, int, int]]:
+        """Yield section, place, info and addend of every relocation that has one."""
         for section in self._sections:
             if section[1] == _SHT_RELA and section[9] == 24:
-                for at in range(section[4], section[4] + section[5], 24):
-                    place, info = struct.unpack_from("<QQ", self.data, at)
-                    yield section, place, info
+                for row in struct.iter_unpack("<QQq", self.data[section[4] : section[4] + section[5]]):
+                    yield section, *row
 
     @property
     def is_stripped(self) -> bool:

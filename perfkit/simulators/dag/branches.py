@@ -21,7 +21,7 @@ from perfkit.dag.graph import Dag
 from perfkit.dag.program import LINES_READ, READ, REDIRECT, BlockProgram, Consumer, Ints
 from perfkit.errors import SettingError
 from perfkit.simulators.gus.gus import Gus
-from perfkit.simulators.gus.mispredicted import moving_branches
+from perfkit.simulators.gus.mispredicted import indirect_blocks, moving
 from perfkit.simulators.gus.timing import code_reads
 from perfkit.simulators.memory.memory import MISPREDICTED, PAGE_WALK, TAKEN, WALK, WALK_SHIFT
 
@@ -72,8 +72,8 @@ class PredictedNodes:
 
     @cached_property
     def _missed(self) -> dict[str, str]:
-        found = {MISSED: _missed(self.gus, self.trace), MISSED_AT_FIRST: _missed(_cold(self.gus), self.trace)}
-        found |= {MOVING: moving_branches(self.gus, self.trace), WALKS: _walks(self.gus, self.trace)}
+        found = _counted(self.gus, self.trace)
+        found[MISSED_AT_FIRST] = _counted(_cold(self.gus), self.trace)[MISSED]
         return {name: str(n) for name, n in found.items()}
 
     @property
@@ -171,18 +171,22 @@ def _cold(gus: Gus) -> Gus:
     return replace(gus, warm=False)
 
 
-def _missed(gus: Gus, trace: Trace) -> int:
-    """Return how many branches the predictor misses."""
-    memory = gus.memory(trace, gus.program(trace))
-    return sum(int(np.count_nonzero(memory.window(chunk).control & MISPREDICTED)) for chunk in trace.chunks())
+def _counted(gus: Gus, trace: Trace) -> dict[str, int]:
+    """Return how many branches the predictor misses, how many it knows to move, and the cycles of page walks.
 
-
-def _walks(gus: Gus, trace: Trace) -> int:
-    """Return the cycles that page walks take at least, where all of the core's walkers work all the time."""
-    core, memory = gus.core, gus.memory(trace, gus.program(trace))
+    These are the fewest: where all of the core's walkers work all the time.
+    """
+    program, core = gus.program(trace), gus.core
+    memory, indirect, walks = gus.memory(trace, program), indirect_blocks(program), 0
+    found = {MISSED: 0, MOVING: 0}
+    for chunk in trace.chunks():
+        window = memory.window(chunk)
+        wrong = (window.control & MISPREDICTED) != 0
+        found[MISSED] += int(np.count_nonzero(wrong))
+        found[MOVING] += moving(window.stream, wrong, indirect)
+        walks += int(np.count_nonzero((window.code >> WALK_SHIFT & WALK) == PAGE_WALK))
     each = core.value("page_walk_latency", _WALK) / max(1, int(core.feature("page_walkers", 1)))
-    kinds = (memory.window(chunk).code >> WALK_SHIFT & WALK for chunk in trace.chunks())
-    return round(each * sum(int(np.count_nonzero(kind == PAGE_WALK)) for kind in kinds))
+    return found | {WALKS: round(each * walks)}
 
 
 @njit(cache=True)

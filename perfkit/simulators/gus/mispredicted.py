@@ -13,7 +13,7 @@ from perfkit.simulators.gus.gus import Gus, GusResult
 from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.gus.timing import MISPREDICTION
 from perfkit.simulators.memory.memory import MISPREDICTED
-from perfkit.simulators.program.program import INDIRECT
+from perfkit.simulators.program.program import INDIRECT, Program
 from perfkit.trace.trace import Trace
 
 
@@ -57,16 +57,20 @@ def moving_branches(gus: Gus, trace: Trace) -> int:
     again and again.
     """
     program = gus.program(trace)
-    indirect = (program.ending[trace.code.block_start[1:] - 1] & INDIRECT) != 0
+    indirect = indirect_blocks(program)
     if not indirect.any():
         return 0
     memory = gus.memory(trace, program)
-    return sum(
-        _moving(chunk.stream, (memory.window(chunk).control & MISPREDICTED) != 0, indirect) for chunk in trace.chunks()
-    )
+    chunks = ((chunk.stream, memory.window(chunk).control) for chunk in trace.chunks())
+    return sum(moving(blocks, (control & MISPREDICTED) != 0, indirect) for blocks, control in chunks)
 
 
-def _moving(blocks: NDArray[Any], wrong: NDArray[np.bool_], indirect: NDArray[np.bool_]) -> int:
+def indirect_blocks(program: Program) -> NDArray[np.bool_]:
+    """Return which blocks end with an indirect jump or call."""
+    return (program.ending[program.code.block_start[1:] - 1] & INDIRECT) != 0
+
+
+def moving(blocks: NDArray[Any], wrong: NDArray[np.bool_], indirect: NDArray[np.bool_]) -> int:
     """Return how many indirect branches go elsewhere than the time before and are not mispredicted."""
     at = np.flatnonzero(indirect[blocks[:-1]])
     at = at[np.argsort(blocks[at], kind="stable")]  # those of one branch in their order

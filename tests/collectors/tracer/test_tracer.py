@@ -537,7 +537,7 @@ def test_of_sections_with_entries_of_24_bytes_only_relocations_are_read(tmp_path
     subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-z,now", tmp_path / "a.c", "-o", library], check=True)
     elf = ElfFile(library)
     relocations = list(elf._relocations())
-    assert {section[1] for section, _, _ in relocations} == {4}  # SHT_RELA
+    assert {section[1] for section, *_ in relocations} == {4}  # SHT_RELA
     assert not elf.is_program  # DT_FLAGS_1 says "bind now", and nothing of a program
     assert elf.without_pie_flag() == library.read_bytes()
 

@@ -36,6 +36,7 @@
 #include <unistd.h>
 #include "perfkit.h"
 #include "clock.h"
+#include "control.h"
 
 static FILE *answers;
 static int has_marks; /* whether marks stand in the region or program that is measured */
@@ -564,31 +565,19 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
     fprintf(answers, "apart %.17g\n", above_nothing(cycles_of(quiet.n ? &quiet : &steady, last.grain)));
 }
 
-/* The control words of SSE and of x87. */
-typedef struct { uint32_t sse; uint16_t x87; } control_words;
-static control_words controls(void) {
-    control_words now = {.sse = __builtin_ia32_stmxcsr()};
-    __asm__ volatile("fnstcw %0" : "=m"(now.x87));
-    return now;
-}
-static void set_controls(control_words wanted) {
-    __asm__ volatile("fldcw %0" : : "m"(wanted.x87));
-    __builtin_ia32_ldmxcsr(wanted.sse);
-}
-
-/* The control words that loading a library leaves: linked with -ffast-math it sets flush-to-zero, with -mpc32 the precision
-   of x87, for all that runs in the process from then on. Its constructors run once, as may what a region does in its first
+/* The control words that loading a library leaves. Its constructors run once, as may what a region does in its first
    execution alone, so what they and the last request left is kept, and holds for its own code alone. Where they are; null: no
    memory. */
-static control_words *controls_of(void *library, control_words after) {
-    static struct { void *library; control_words words; } *known;
+static uint32_t *controls_of(void *library) {
+    static struct { void *library; uint32_t words[2]; } *known;
     static size_t n;
     for (size_t k = 0; k < n; k++)
-        if (known[k].library == library) return &known[k].words;
+        if (known[k].library == library) return known[k].words;
     void *more = realloc(known, (n + 1) * sizeof *known);
     if (!more) return NULL;
-    known = more, known[n].library = library, known[n].words = after;
-    return &known[n++].words;
+    known = more, known[n].library = library;
+    read_controls(known[n].words);
+    return known[n++].words;
 }
 
 /* Objects are named relative to where this process began, which a region may leave (chdir); another's begin there as well. */
@@ -600,12 +589,13 @@ static void go_home(const char *object) {
 
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
                   size_t size, int huge, int threads, int apart, int marks, int kind_of_code, long event_type, unsigned long long event_config) {
-    control_words plain = controls();
+    uint32_t plain[2];
+    read_controls(plain);
     go_home(object);
     void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
-    control_words *own = controls_of(library, controls());
-    if (own) set_controls(*own);
+    uint32_t *own = controls_of(library);
+    if (own) set_controls(own);
     variant_function run, setup, teardown, own_flush;
     int (*program)(char **);
     *(void **)&run = dlsym(library, "pk_run");
@@ -710,7 +700,7 @@ close:
     fenced = 0;
     if (counter >= 0) close(counter);
 done:
-    if (own) *own = controls();
+    if (own) read_controls(own);
     set_controls(plain);
     return; /* the object stays loaded: threads and destructors of its may outlive the request */
 }
