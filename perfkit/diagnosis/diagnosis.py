@@ -17,7 +17,6 @@ from perfkit.base.results import Kind, Summarised, draw
 from perfkit.collectors.profile.hot import HotFunction, too_few
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
-from perfkit.dag.doubts import MOVES
 from perfkit.diagnosis import words
 from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words, keeping
@@ -28,7 +27,7 @@ from perfkit.simulators.gus.causality import causality
 from perfkit.simulators.gus.diff import HOLDS, in_the_object
 from perfkit.simulators.gus.files import load_result
 from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
-from perfkit.simulators.gus.mispredicted import branch_ticks, moving_branches
+from perfkit.simulators.gus.mispredicted import branch_ticks, moving_branches, said_of_moving
 from perfkit.simulators.gus.sensitivity import Sensitivity, sensitivity
 from perfkit.simulators.gus.timing import CAUSES, MISPREDICTION
 from perfkit.trace.standing import foreign, places, standing
@@ -483,7 +482,7 @@ class Diagnosis(Summarised):
         found = self._moving_jumps
         if found * _MOVES < more / 2:
             return ""
-        return _capital(MOVES.format(found=found))
+        return _capital(said_of_moving(found))
 
     @property
     def what_ifs(self) -> tuple[Promise, ...]:

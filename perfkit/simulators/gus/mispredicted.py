@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.dag.doubts import MOVES
 from perfkit.simulators.gus.gus import Gus, GusResult
 from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.gus.timing import MISPREDICTION
@@ -63,6 +64,11 @@ def moving_branches(gus: Gus, trace: Trace) -> int:
     memory = gus.memory(trace, program)
     chunks = ((chunk.stream, memory.window(chunk).control) for chunk in trace.chunks())
     return sum(moving(blocks, (control & MISPREDICTED) != 0, indirect) for blocks, control in chunks)
+
+
+def said_of_moving(found: int) -> str:
+    """Return the sentence about so many `moving_branches`."""
+    return MOVES.format(found=found)
 
 
 def indirect_blocks(program: Program) -> NDArray[np.bool_]:
