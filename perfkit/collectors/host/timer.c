@@ -12,7 +12,6 @@
 #include <unistd.h>
 #include "clock.h"
 #include "clock_step.h"
-#include "control.h"
 
 typedef void (*function)(long, long, long, long, long, long, double, double, double, double, double, double, double,
                          double);
@@ -165,9 +164,19 @@ void perfkit_look(function f, const long *i, const double *d, long calls, long a
     room[0] = b, room[1] = w, room[2] = skipped;
 }
 
-/* Each kernel is called with its own control words, as its last call left them. */
-void perfkit_control(uint32_t words[2]) { read_controls(words); }
-void perfkit_set_control(const uint32_t words[2]) { set_controls(words); }
+/* The control words of SSE and of x87: what a kernel sets, when it is loaded (linked with -ffast-math: flush-to-zero; with -mpc32:
+   x87's precision) or in a call, holds for all that this thread runs. So each kernel is called with its own, as its last call left
+   them. */
+void perfkit_control(uint32_t words[2]) {
+    uint16_t x87;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    words[0] = __builtin_ia32_stmxcsr(), words[1] = x87;
+}
+void perfkit_set_control(const uint32_t words[2]) {
+    uint16_t x87 = (uint16_t)words[1];
+    __asm__ volatile("fldcw %0" : : "m"(x87));
+    __builtin_ia32_ldmxcsr(words[0]);
+}
 
 #define WARM 5             /* samples of a variant before it is timed: with one, the first ran 4 to 8 % slower on Zen 4 */
 #define LONG_WARM 1000000 /* or ticks */

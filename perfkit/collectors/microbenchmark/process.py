@@ -17,8 +17,6 @@ from typing import Self
 from perfkit.errors import PerfkitError, UnavailableError
 from perfkit.study.parts import Limits
 
-_MOST_OBJECTS = 4096  # loaded in one process: a process may have only so many mappings
-
 # perf_event_open's type and config of the events that can be asked for by name.
 EVENTS = {
     "cycles": (0, 0), "instructions": (0, 1), "cache-references": (0, 2), "cache-misses": (0, 3), "branches": (0, 4),
@@ -241,7 +239,6 @@ class MeasuringProcess:
         self._program, self._folder, self._cpus = program.resolve(), folder, tuple(cpus)
         self._threads, self._fifo = threads, fifo
         self._limits, self.level, self._lists = limits or Limits(), level, lists
-        self._objects: set[str] = set()
         self._last = ""
         self._child: subprocess.Popen[bytes] | None = None
         self._requests = self._answers = -1
@@ -273,12 +270,7 @@ class MeasuringProcess:
         UnavailableError
             If the machine cannot count the event.
         """
-        # What a kernel keeps in its own variables is of the memory that it saw last, which others have used since.
-        comes_back = request.object in self._objects and request.object != self._last
-        if comes_back or len(self._objects | {request.object}) > _MOST_OBJECTS:
-            self.close()
         self.start()
-        self._objects.add(request.object)
         self._last = request.object
         event = event_numbers(request.event) if request.event else (-1, 0)
         try:
@@ -443,7 +435,6 @@ class MeasuringProcess:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
         self._requests = self._answers = -1
-        self._objects.clear()
         if child is not None:
             if child.poll() is None:
                 with contextlib.suppress(ProcessLookupError):

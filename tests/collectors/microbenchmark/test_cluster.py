@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,7 @@ from perfkit.study.study import Study
 pytestmark = [pytest.mark.measures, pytest.mark.words, pytest.mark.filterwarnings("default")]
 QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}
 KERNEL = """#include <unistd.h>
-PK_REGION { long sum = 0; for (long i = 0; i < N; i++) { sum += i; PK_KEEP(sum); } PK_REPORT("worker", getppid()); }"""
+PK_REGION { long sum = 0; for (long i = 0; i < N; i++) { sum += i; PK_KEEP(sum); } PK_REPORT("measured_by", getppid()); }"""
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +39,9 @@ def test_a_killed_worker_loses_no_finished_row(tmp_path):
         if done >= 3 and not killed:
             rows = list(read_records(tmp_path))
             kept.update({row["key"]: row for row in rows})
-            killed.append(int(rows[-1]["reports"]["worker"]))
-            os.kill(killed[0], signal.SIGKILL)
+            killed.append(int(rows[-1]["reports"]["measured_by"]))
+            # Of the measuring process the worker is the parent.
+            os.kill(int(Path(f"/proc/{killed[0]}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
 
     runs = Microbenchmark(folder=tmp_path, cluster="local:2", batch=20, progress=kill).collect(study)
     assert killed
@@ -50,7 +52,7 @@ def test_a_killed_worker_loses_no_finished_row(tmp_path):
     assert (runs.table["status"] == "ok").all()
     assert (runs.table["host"] == os.uname().nodename).all()
     assert runs.table["processor"].nunique() == 1
-    assert set(runs.table["worker"]) - set(killed)
+    assert set(runs.table["measured_by"]) - set(killed)
 
 
 def test_rows_of_two_states_of_a_header_do_not_mix(tmp_path):

@@ -368,6 +368,39 @@ def test_rows_that_round_otherwise_by_x87_do_not_have_others_do_so():
     assert (settled["cycles"].round(-3) == 3 * settled["turns"]).all(), settled[["SHORT", "cycles"]].to_string()
 
 
+def test_what_a_row_sets_in_its_process_holds_for_no_other():
+    """Of a regular expression in the C locale 776 cycles settled as 830 to 838 beside a row with `setlocale`."""
+    kernel = """#include <locale.h>
+    #include <signal.h>
+    #include <stdlib.h>
+    #include <sys/resource.h>
+    #include <sys/stat.h>
+    #include <unistd.h>
+    static int called, state;
+    static struct rlimit few = {64, 64};
+    PK_SETUP {
+        if (SETS) {
+            if (!setlocale(LC_ALL, "C.UTF-8") || setenv("SET_BY", "a row", 1) || setrlimit(RLIMIT_NOFILE, &few)) abort();
+            signal(SIGUSR1, SIG_IGN), umask(07), atexit(abort), *(int *)pk->memory = 1;
+        }
+    }
+    PK_REGION {
+        struct rlimit now;
+        if (!called++) {
+            mode_t mask = umask(0);
+            umask(mask), getrlimit(RLIMIT_NOFILE, &now);
+            int ignored = signal(SIGUSR1, SIG_DFL) == SIG_IGN, locale = MB_CUR_MAX > 1, set = getenv("SET_BY") != NULL;
+            state = locale + 10 * set + 100 * (now.rlim_cur == 64) + 1000 * (mask == 07) + 10000 * ignored;
+            state += 100000 * *(int *)pk->memory;
+        }
+        PK_REPORT("state", state);
+        for (long i = 0; i < 1000; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+    }"""
+    table = Microbenchmark().collect(Study(kernel, {"SETS": [1, 0], "OTHER": [1, 2, 3]}, policy=QUICK)).table
+    assert table["status"].tolist() == ["ok"] * 6, table["message"].tolist()
+    assert table.groupby("SETS")["state"].unique().map(list).to_dict() == {0: [0], 1: [111111]}
+
+
 def test_what_a_regions_first_execution_sets_holds_for_all_requests_of_its_row_and_for_no_other():
     """Flush-to-zero held in the first pass alone: of 12,000 cycles the row's interval began at 5,940."""
     kernel = """static int called;

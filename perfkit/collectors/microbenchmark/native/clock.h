@@ -12,6 +12,10 @@
 #include <time.h>
 #include "clock_step.h"
 
+/* What a process learns of the core while it serves a request, for those that come behind: measure.c passes it on. */
+#define LEARNT __attribute__((section("learnt")))
+extern char __start_learnt[], __stop_learnt[];
+
 #define LINKS 1344
 #define PROBES 2048 /* of four additions and two vector multiplications */
 #define QUIET 1.06
@@ -23,7 +27,8 @@ static uint64_t clock_overhead, time_overhead;
 static double clock_step = 1, tick_ns = 1;
 /* What a chain takes beside its links, and the counter's reading beside its least: some 40 of 4,032 cycles on a Zen 5. */
 static double chain_excess = 0;
-static double link_cycles = 3, quiet_level = 1e9, known_level = 0; /* cycles of a probe's step */
+static double link_cycles = 3;
+static LEARNT double quiet_level = 1e9, known_level = 0; /* cycles of a probe's step */
 
 static inline uint64_t nanoseconds(void) {
     struct timespec now;
@@ -111,7 +116,7 @@ static double cycles_a_tick(mark before, mark after) {
 static int is_steady(mark before, mark after) { return agree(before.chain, after.chain); }
 /* What a quiet core reaches: the 2nd percentile of all probes, for the smallest are luck with the clock's grain. */
 #define BINS 400
-static unsigned seen[BINS], seen_in_all;
+static LEARNT unsigned seen[BINS], seen_in_all;
 static void learn(double level) {
     int bin = (int)(level * 100);
     if (bin < 0 || bin >= BINS) bin = BINS - 1;

@@ -80,7 +80,7 @@ typedef struct {
     double ns;                  /* what a clock of wall time reads beside a chain of multiplications */
     int begun;
 } way;
-static way ways[WAYS];
+static LEARNT way ways[WAYS];
 
 /* What is known of the code that is measured. */
 enum { ANY_CODE, PLAIN_CODE, VECTOR_CODE };

@@ -36,7 +36,6 @@
 #include <unistd.h>
 #include "perfkit.h"
 #include "clock.h"
-#include "control.h"
 
 static FILE *answers;
 static int has_marks; /* whether marks stand in the region or program that is measured */
@@ -338,29 +337,18 @@ static const char *program_window_of(int (*program)(char **), int counter, windo
     return fault;
 }
 
-static char *memory;
-static size_t memory_size, memory_room;
-static int memory_huge;
 #define HUGE_PAGE ((size_t)2 << 20)
 #define BEYOND (2 * HUGE_PAGE) /* at least so much behind the memory's last page can be neither read nor written */
-static int ready_memory(size_t size, int want_huge) {
-    if (size < 4096) size = 4096;
+/* Zeros, of which every page is there; null: there is not so much. */
+static char *new_memory(size_t size, int want_huge) {
     size_t page = want_huge ? HUGE_PAGE : 4096, whole = (size + page - 1) / page * page;
-    if (size > memory_size || want_huge != memory_huge) {
-        if (memory) munmap(memory, memory_room);
-        size_t pages = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, room = pages + HUGE_PAGE + BEYOND;
-        char *got = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (got == MAP_FAILED) { memory = NULL; memory_size = 0; return 0; }
-        char *aligned = (char *)(((uintptr_t)got + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-        if (aligned > got) munmap(got, (size_t)(aligned - got));
-        memory_room = room - (size_t)(aligned - got);
-        madvise(aligned, pages, want_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-        memset(aligned, 0, size);
-        memory = aligned;
-        memory_size = size;
-        memory_huge = want_huge;
-    }
-    return mprotect(memory, whole, PROT_READ | PROT_WRITE) == 0 && mprotect(memory + whole, memory_room - whole, PROT_NONE) == 0;
+    size_t pages = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, room = pages + HUGE_PAGE + BEYOND;
+    char *got = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (got == MAP_FAILED) return NULL;
+    char *memory = (char *)(((uintptr_t)got + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    madvise(memory, pages, want_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    memset(memory, 0, size);
+    return mprotect(memory + whole, (size_t)(got + room - memory) - whole, PROT_NONE) == 0 ? memory : NULL;
 }
 
 /* The windows of one run: figures of those that lie between equal chains, and of them the ones beside no busy neighbour. */
@@ -446,7 +434,7 @@ typedef struct { variant_function run, own_flush; int (*program)(char **); int w
 static windows_of any, steady, quiet;
 /* Up to as many as a window has, and sometimes one: so that windows are not in step with executions that take turns. */
 static void any_number_of_executions(variant_function run, pk_context *pk) {
-    static uint32_t random = 1;
+    static uint32_t LEARNT random = 1;
     random = random * 1664525u + 1013904223u;
     long steps = pk->steps, more = (long)((random >> 8) % (uint64_t)(steps + 1));
     if (!more) return;
@@ -565,37 +553,10 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
     fprintf(answers, "apart %.17g\n", above_nothing(cycles_of(quiet.n ? &quiet : &steady, last.grain)));
 }
 
-/* The control words that loading a library leaves. Its constructors run once, as may what a region does in its first
-   execution alone, so what they and the last request left is kept, and holds for its own code alone. Where they are; null: no
-   memory. */
-static uint32_t *controls_of(void *library) {
-    static struct { void *library; uint32_t words[2]; } *known;
-    static size_t n;
-    for (size_t k = 0; k < n; k++)
-        if (known[k].library == library) return known[k].words;
-    void *more = realloc(known, (n + 1) * sizeof *known);
-    if (!more) return NULL;
-    known = more, known[n].library = library;
-    read_controls(known[n].words);
-    return known[n++].words;
-}
-
-/* Objects are named relative to where this process began, which a region may leave (chdir); another's begin there as well. */
-static char *home;
-static void go_home(const char *object) {
-    static char last[4096];
-    if (strcmp(object, last) && home && chdir(home) == 0) snprintf(last, sizeof last, "%s", object);
-}
-
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
                   size_t size, int huge, int threads, int apart, int marks, int kind_of_code, long event_type, unsigned long long event_config) {
-    uint32_t plain[2];
-    read_controls(plain);
-    go_home(object);
     void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
-    uint32_t *own = controls_of(library);
-    if (own) set_controls(own);
     variant_function run, setup, teardown, own_flush;
     int (*program)(char **);
     *(void **)&run = dlsym(library, "pk_run");
@@ -607,12 +568,14 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     *(void **)&fences = dlsym(library, "pk_fences");
     program_has_region = dlsym(library, "pk_has_region") != NULL;
     has_marks = marks, code = kind_of_code;
-    if (!run && !program) { fprintf(answers, "error no region and no main() in the object\n"); goto done; }
-    if (!program && !ready_memory(size, huge)) { fprintf(answers, "error no memory: %zu bytes, more than there are or than the study's limits allow\n", size); goto done; }
+    if (!run && !program) { fprintf(answers, "error no region and no main() in the object\n"); return; }
+    if (size < 4096) size = 4096;
+    char *memory = program ? NULL : new_memory(size, huge);
+    if (!program && !memory) { fprintf(answers, "error no memory: %zu bytes, more than there are or than the study's limits allow\n", size); return; }
     int counter = -1;
     if (event_type >= 0 && (counter = open_event((unsigned)event_type, event_config)) < 0) {
         fprintf(answers, "error no counter: %s\n", strerror(errno));
-        goto done;
+        return;
     }
     program_event_type = (unsigned)event_type, program_event_config = event_config;
     if (apart) calibrate_apart();
@@ -620,7 +583,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     pk_context pk;
     memset(&pk, 0, sizeof pk);
     pk.memory = memory;
-    pk.memory_size = size < 4096 ? 4096 : size;
+    pk.memory_size = size;
     pk.threads = threads;
     pk.steps = 1;
     if (!program && setup) setup(&pk);
@@ -628,7 +591,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     if (apart && !fenced) {
         run(&pk); /* a region that never ends has no place for a fence: whoever reads this learns how it ended instead */
         fprintf(answers, "error no fence could be put between the executions of the region\n");
-        goto close;
+        return;
     }
     window one = {0};
     exact = 0;
@@ -637,7 +600,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     else {
         pk.pk_reports = pk.pk_kept;
         once(run, own_flush, &pk, 0, cold, -1, &one);
-        if (twice_reported(&pk)) goto close;
+        if (twice_reported(&pk)) return;
         pk.steps = steps > 0 ? steps : 1;
         if (pk.steps > 1) once(run, own_flush, &pk, 0, cold, -1, &one); /* tells whether the region has marks */
         while (steps <= 0) { /* as many executions as fill a short window: long windows catch interrupts and frequency changes */
@@ -670,7 +633,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         double added = program ? bias_of(PROGRAM).middle - ways[PROGRAM].beside[0] : 0; /* as if integers ended it, which takes least */
         if (program && !*fault && cycles + (added > 0 ? added : 0) < 2) fault = "the program's region takes less than 2 cycles, which no reading of the clock tells from "
                                                       "nothing: repeat its work, and keep the compiler from removing it";
-        if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
+        if (*fault) { fprintf(answers, "error %s\n", fault); return; }
     }
     answer_bias(at, &one, pk.steps);
     answer_pairs();
@@ -687,22 +650,56 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     double again = sentinel();
     merge_reports(&pk);
     if (!program && teardown) teardown(&pk);
-    if (twice_reported(&pk)) goto close;
+    if (twice_reported(&pk)) return;
     if (*pk.pk_lost) {
         fprintf(answers, "error PK_REPORT: %s...: a row holds %d reports of at most %d letters each\n", pk.pk_lost, PK_REPORTS, PK_REPORT_NAME - 1);
-        goto close;
+        return;
     }
     for (int i = 0; i < pk.pk_reports && i < PK_REPORTS; i++) fprintf(answers, "report %s %.17g\n", pk.pk_reported[i].pk_name, pk.pk_reported[i].pk_value);
     fprintf(answers, "sentinel %.6g %.6g\n", known >= again || again != again ? known : again, quiet_level);
     fprintf(answers, "end %s\n", variant);
-close:
-    if (fenced) set_fences(fences, 0);
-    fenced = 0;
-    if (counter >= 0) close(counter);
-done:
-    if (own) read_controls(own);
-    set_controls(plain);
-    return; /* the object stays loaded: threads and destructors of its may outlive the request */
+}
+
+/* Serve a request in a process of its own: whatever its code sets there (the locale, limits, handlers of signals, its own
+   variables) holds for no other, as does what lies in memory. What is learnt of the core meanwhile comes back. Libraries lie at
+   other addresses each time, as if this had been started for the request alone. */
+#define PLACES 65536 /* pages */
+typedef struct { int served; char learnt[]; } passed_on;
+static passed_on *passed;
+static int ready_to_pass(void) {
+    passed = mmap(NULL, sizeof *passed + (size_t)(__stop_learnt - __start_learnt), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return passed != MAP_FAILED;
+}
+static void go_elsewhere(void) {
+    uint32_t drawn = (uint32_t)(nanoseconds() ^ ticks_before() << 7) * 2654435761u;
+    mmap(NULL, ((size_t)(drawn >> 16) % PLACES + 1) * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+static pid_t begin_apart(void) {
+    passed->served = 0;
+    pid_t child = fork();
+    if (child < 0) fprintf(answers, "error no process to measure in: %s\n", strerror(errno));
+    if (child) return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    go_elsewhere();
+    return 0;
+}
+static void end_apart(void) {
+    memcpy(passed->learnt, __start_learnt, (size_t)(__stop_learnt - __start_learnt));
+    passed->served = 1;
+    fflush(NULL);
+    _exit(0);
+}
+/* End as it did, where its code ended it: whoever reads the answers tells by that what happened. */
+static void wait_for(pid_t child) {
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) _exit(1);
+    if (WIFSIGNALED(status)) {
+        signal(WTERMSIG(status), SIG_DFL);
+        kill(getpid(), WTERMSIG(status));
+    }
+    if (!passed->served) _exit(WEXITSTATUS(status));
+    memcpy(__start_learnt, passed->learnt, (size_t)(__stop_learnt - __start_learnt));
 }
 
 static void limit(int what, const char *text) {
@@ -731,8 +728,7 @@ int main(int count, char **words) {
     if (count != 8) return 2;
     FILE *requests = fdopen(atoi(words[1]), "r");
     answers = fdopen(atoi(words[2]), "w");
-    if (!requests || !answers) return 2;
-    home = getcwd(NULL, 0);
+    if (!requests || !answers || !ready_to_pass()) return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed caller leaves no kernel running */
     int pinned = words[3][0] ? pin(words[3]) : 0;
     struct sched_param priority = {.sched_priority = 1};
@@ -752,7 +748,12 @@ int main(int count, char **words) {
     while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %d %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
                   &warmup, &cold, &size, &huge, &threads, &apart, &marks, &kind_of_code, &event_type, &event_config) == 15) {
         if (windows > LARGEST) windows = LARGEST;
-        serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, marks, kind_of_code, event_type, event_config);
+        pid_t child = begin_apart();
+        if (child == 0) {
+            serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, marks, kind_of_code, event_type, event_config);
+            end_apart();
+        }
+        if (child > 0) wait_for(child);
         fflush(answers);
     }
     return 0;
