@@ -22,7 +22,8 @@ from perfkit.study.study import Study
 pytestmark = [pytest.mark.measures, pytest.mark.words, pytest.mark.filterwarnings("default")]
 QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}
 KERNEL = """#include <unistd.h>
-PK_REGION { long sum = 0; for (long i = 0; i < N; i++) { sum += i; PK_KEEP(sum); } PK_REPORT("measured_by", getppid()); }"""
+PK_REGION { long sum = 0; for (long i = 0; i < N; i++) { sum += i; PK_KEEP(sum); }
+    PK_REPORT("measured_by", getppid()); }"""
 
 
 @pytest.fixture(autouse=True)
