@@ -380,7 +380,7 @@ def test_what_a_row_sets_in_its_process_holds_for_no_other():
     static struct rlimit few = {64, 64};
     PK_SETUP {
         if (SETS) {
-            if (!setlocale(LC_ALL, "C.UTF-8") || setenv("SET_BY", "a row", 1) || setrlimit(RLIMIT_NOFILE, &few)) abort();
+            if (!setlocale(LC_ALL, "C.UTF-8") || setenv("SET_BY", "row", 1) || setrlimit(RLIMIT_NOFILE, &few)) abort();
             signal(SIGUSR1, SIG_IGN), umask(07), atexit(abort), *(int *)pk->memory = 1;
         }
     }
