@@ -100,6 +100,25 @@ def test_which_side_crashed_or_hung_is_told(body, settings, told, first, name):
             compare(*((bad, good) if first else (good, bad)), processes=10, seed=seed, **settings)
 
 
+@pytest.mark.measures
+def test_a_kernel_that_lowers_the_limits_of_its_process_is_refused_in_a_line():
+    """It said "Too many open files" beneath a traceback."""
+    lowers = "#include <sys/resource.h>\nvoid f(void) { struct rlimit none = {4, 4}; setrlimit(RLIMIT_NOFILE, &none); }"
+    with pytest.raises(DataError, match=r"cannot be written: Too many open files\. A kernel that lowers") as raised:
+        compare(compile_kernel(lowers, "f"), chain(10), processes=6)
+    assert "Traceback" not in str(raised.value)
+
+
+@pytest.mark.measures
+def test_a_process_that_a_kernel_leaves_behind_is_not_waited_for():
+    kernel = """#include <unistd.h>
+    void f(void) { static int n; if (!n++ && !fork()) { sleep(100); _exit(0); } }"""
+    begun = time.monotonic()
+    with pytest.raises(DataError, match="forks and leaves its processes to themselves"):
+        compare(compile_kernel(kernel, "f"), chain(10), processes=6)
+    assert time.monotonic() - begun < 60
+
+
 @quiet
 @pytest.mark.measures
 def test_a_kernel_that_leaves_processes_behind_is_refused_and_one_that_waits_for_them_is_not():

@@ -1,5 +1,6 @@
 """Time compiled kernels in processes of their own: pinned, apart from the caller, each with the code elsewhere."""
 
+import contextlib
 import ctypes
 import json
 import mmap
@@ -39,6 +40,7 @@ _LINE = 64  # bytes
 _SAID = 77  # exit status of a process that says why it ended
 TOO_LONG = "takes too long: "
 """What a measuring process says, with what is behind it, that sees beforehand that it will not be done in time."""
+_LIMITS = "A kernel that lowers the limits of its process (setrlimit) lowers them for what measures it, too"
 _FORKS = (
     "the kernel forks and leaves its processes to themselves, which would run beside what is measured: have it wait "
     "for them"
@@ -249,8 +251,9 @@ def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any
             if os.getpid() != itself:  # a process that the kernel made, and that went on behind it
                 os._exit(status)
             if _has_children():
+                _end_children()  # whoever reads what this process prints would wait for them
                 raise SystemExit(_FORKS)
-            np.save(part, found)
+            _keep(found, part)
             status = 0
         except SystemExit as why:
             Path(part).write_text(str(why.code), encoding="utf-8")
@@ -266,6 +269,23 @@ def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any
     if status or not Path(part).exists():  # an exit of status 0 in the kernel is one, too
         raise SystemExit(f"the kernel ended the measuring process: {_ending(os.waitstatus_to_exitcode(status))}")
     return np.asarray(np.load(part, allow_pickle=False))
+
+
+def _keep(found: NDArray[Any], part: str) -> None:
+    try:
+        np.save(part, found)
+    except OSError as error:
+        sys.stderr.write(f"What was measured cannot be written: {error.strerror}. {_LIMITS}\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _end_children() -> None:
+    """Kill the processes that this one began and has not waited for."""
+    with contextlib.suppress(OSError):  # not every kernel lists them
+        for task in Path("/proc/self/task").iterdir():
+            for child in (task / "children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
 
 
 def _has_children() -> bool:
