@@ -66,7 +66,8 @@ def run_command(
     ranked: Annotated[
         bool,
         typer.Option(
-            "--relax/--no-relax", help="Try what each better resource would gain; --no-relax asks no Gus, too."
+            "--relax/--no-relax",
+            help="Try what each better resource would gain; with --no-relax Gus is asked for its cycles alone.",
         ),
     ] = True,
     gus: Annotated[bool, typer.Option("--gus/--no-gus", help="Of traces: ask Gus, too.")] = True,
@@ -115,7 +116,7 @@ def run_command(
     if host_roofs is not None and not places:
         raise SettingError("--host-roofs are drawn: say where with --picture FILE or -o FILE.html")
     if not ranked:
-        options.has_no_effect(ctx, "with --no-relax", "gus", "top")
+        options.has_no_effect(ctx, "with --no-relax", "top")
     called = options.called_with(words, arguments)
     host = {}
     if host_roofs is not None:
@@ -232,6 +233,7 @@ def _analysed(
     name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, gus: bool, top: int, measured: float
 ) -> dict[str, Any]:
     """Return everything that is said of one DAG, beside what it took on such a core where that was `measured`."""
+    from perfkit.scoring.dag_gus import NO_TRACE, NOT_ASKED, checked, doubting, second_opinion
     from perfkit.simulators.dag.branches import predict_branches
     from perfkit.simulators.dag.relax import relax
 
@@ -240,25 +242,28 @@ def _analysed(
         # A trace knows where its branches went, and so which of them the core's predictor misses.
         dag = (predict_branches(dag, machine, scheduler.warm) if dag.branch_slot >= 0 else dag).in_memory()
     schedule = scheduler.run(dag)
-    roofline = schedule.roofline()
-    lines = [roofline.verdict]
-    row = {"name": name, "core": machine.name, "cycles": schedule.cycles, "roofline": roofline}
-    row |= {"performance": schedule.performance, "unit": f"{schedule.unit}/cycle", "verdict": roofline.verdict}
-    row["doubts"] = list(schedule.doubts)
-    row["coverage"] = None if math.isnan(schedule.coverage) else schedule.coverage
+    lines: list[str] = []
+    row: dict[str, Any] = {"name": name, "core": machine.name, "cycles": schedule.cycles}
     if ranked:
         with progress_bar(f"{name}: relaxing") as progress:
             relaxation = relax(dag, scheduler, schedule, progress)
         table = relaxation.to_frame()
         lines += ["", relaxation.summary(), table[:top].to_string(index=False, float_format=lambda v: f"{v:.3f}")]
         row |= {"gains": rows(table), "relaxation": relaxation}
-        if gus and trace is not None:
-            from perfkit.scoring.dag_gus import second_opinion
-
-            opinion = second_opinion(trace, machine, relaxation, scheduler.warm, measured)
-            lines += ["", opinion["sentence"]]
-            row["gus"] = opinion
-    return row | {"text": "\n".join(lines)}
+    if gus and trace is not None and ranked:
+        opinion = second_opinion(trace, machine, relaxation, scheduler.warm, measured, schedule.doubts)
+        lines += ["", opinion["sentence"]]
+        row["gus"] = opinion
+        schedule = doubting(schedule, opinion["doubt"])
+    elif gus and trace is not None and math.isnan(measured):
+        schedule = checked(schedule, trace, machine, scheduler.warm)
+    elif math.isnan(measured):
+        schedule = replace(schedule, remarks=(*schedule.remarks, NOT_ASKED if trace is not None else NO_TRACE))
+    row["roofline"] = roofline = schedule.roofline()
+    row |= {"performance": schedule.performance, "unit": f"{schedule.unit}/cycle", "verdict": roofline.verdict}
+    row |= {"doubts": list(schedule.doubts), "notes": list(schedule.remarks)}
+    row["coverage"] = None if math.isnan(schedule.coverage) else schedule.coverage
+    return row | {"text": "\n".join([roofline.verdict, *lines])}
 
 
 @app.command("kernel", cls=options.Command)

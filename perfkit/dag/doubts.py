@@ -30,9 +30,16 @@ COMPUTED, TAKEN = "floating-point operations where their pipes are nearly full",
 WIDE_DIVISIONS = "divisions of 64-bit integers"
 PRODUCTS, MULTIPLIED = "multiplications of integers", "multiplications of integers where their units are nearly full"
 VECTORS = "operations on vector registers where their pipes are nearly full"
+SLOWER = "cycles of rotations through the carry and the like, at least"
+GUESSED = "cycles of microcode that are a guess"
+FILLED, PARTIAL = "lines filled by stores past the caches", "lines left in part by stores past the caches"
+CODE = "lines of code that L1 does not hold"
+SUBNORMAL = "arithmetic that met subnormal numbers"
 UNITS = "cycles of the busiest units of the core's instruction table"
 SHARED = "lines from L3 where its bandwidth decides"
 NARROW = "hits of L2 and L3 where addresses share few sets"
+NOR_GUS = "Gus does not know that, either"
+"""How the sentences end that are true of `perfkit.Gus`, too: where one is told, it is no judge of the cycles."""
 NOTABLE = 0.15  # of the cycles: what is left out and takes more is said
 # Of branches that follow no pattern: conditional sums over 500 random numbers took a Zen 5 1.1 to 1.6 times as long.
 _FORGOTTEN = 0.1
@@ -40,6 +47,7 @@ _SYSTEM_CALL = 100  # cycles: getppid took 400 on a Zen 4 guest
 _WIDE, _ANYWHERE = 8, 4.4  # instructions per cycle of a core's fetch; and of code that may lie anywhere
 _RETURN = 3  # cycles of a call and its return that no node stands for: fib(18), 8,361 calls, is 12,000 cycles short
 _LINE = 8  # cycles of a line from the level below, at least: 8 bytes per cycle
+_CODE_LINE = 1.5  # cycles of a line of code from L2, at least
 _STRING_START = 14  # of a string instruction: 40 bytes take 14 cycles on Zen 4, and 30 and more on Intel's cores
 # Blocks that a prediction knows of, the most first: predictors have seen how a loop of some 30 turns ends (the core
 # files' `branch_history` is 12 to 38), not one of 100; what is new to so long a memory may not be to a shorter one.
@@ -88,7 +96,8 @@ def doubts(
     rules: list[Callable[[_Seen], str]]
     told = {of: partial(_told, of, *how) for of, how in _NOTABLE.items()}
     rules = [_branches, _surprises, told[MOVING], _calls, told[STRINGS], _passes, told[GATHERS], _external, _divided]
-    rules += [_taken, _units, _system, told[WAITING], told[X87], told[WALKS]]
+    rules += [_taken, _units, _system, told[WAITING], told[SLOWER], told[GUESSED], told[X87], told[WALKS]]
+    rules += [told[PARTIAL], told[FILLED], told[CODE], _subnormal]
     rules += [_sets, told[NARROW], _shared, *(partial(_rate, of, said) for of, said in _RATES.items())]
     seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty, set_fill)
     found = (rule(seen) for rule in rules)
@@ -102,7 +111,7 @@ def _branches(s: _Seen) -> str:
         return (
             f"mispredicted branches decide: {remembered:,} follow no pattern and are simulated as remembered from runs "
             f"with the same data; if one in {1 / _FORGOTTEN:.0f} is not, it takes {NOTABLE:.0%} longer or more (each "
-            f"is {s.penalty:g} cycles and more of {s.cycles:,}, and {seen:,} are simulated as missed)"
+            f"is {s.penalty:g} cycles and more of {s.cycles:,}, and {seen:,} are simulated as missed); {NOR_GUS}"
         )
     # What a misprediction at the end of a short run takes overlaps with the rest: only a schedule without tells.
     if not s.notable(MISSED, s.penalty) or s.cycles <= (1 + NOTABLE) * best:
@@ -110,7 +119,8 @@ def _branches(s: _Seen) -> str:
     without = f"; with none it would be {best:,}" if best else ""
     return (
         f"mispredicted branches decide: {seen:,} are simulated as missed, as by a predictor that knows these data, "
-        f"each {s.penalty:g} cycles and more of {s.cycles:,}{without}. Real predictors may learn more, or less"
+        f"each {s.penalty:g} cycles and more of {s.cycles:,}{without}. Real predictors may learn more, or less; "
+        f"{NOR_GUS}"
     )
 
 
@@ -222,7 +232,7 @@ def _divided(s: _Seen) -> str:
         return ""
     return (
         f"{found:,} divisions of 64-bit integers decide: what one takes depends on its quotient, which is not known "
-        "here (on a Zen 5 1.4 times as long as simulated where the quotient has some 50 bits)"
+        f"here (on a Zen 5 1.4 times as long as simulated where the quotient has some 50 bits); {NOR_GUS}"
     )
 
 
@@ -243,7 +253,17 @@ def _system(s: _Seen) -> str:
         return ""
     return (
         f"{counted(found, 'system calls')} take no time here: some {_SYSTEM_CALL} cycles and more each, and what the "
-        "kernel does in them"
+        f"kernel does in them; {NOR_GUS}"
+    )
+
+
+def _subnormal(s: _Seen) -> str:
+    if not s.counts.get(SUBNORMAL, 0):
+        return ""
+    return (
+        "its arithmetic met subnormal numbers (nearer to zero than 1e-308, or 1e-38 of single precision: the "
+        "processor's flags say so), each of which may cost more (over 100 cycles on Intel's cores, a few on AMD's): "
+        f"flush them to zero (-ffast-math, _MM_SET_FLUSH_ZERO_MODE), or keep numbers from decaying so far; {NOR_GUS}"
     )
 
 
@@ -263,7 +283,8 @@ def _shared(s: _Seen) -> str:
         return ""
     return (
         f"L3 decides ({found:,} lines): its room and its bandwidth are this program's alone here, but other cores "
-        "share them, those of a neighbour's machine too: sums over 32 MB took 1.0 to 2.6 times as long on a Zen 5 guest"
+        "share them, those of a neighbour's machine too: sums over 32 MB took 1.0 to 2.6 times as long on a Zen 5 "
+        f"guest; {NOR_GUS}"
     )
 
 
@@ -324,6 +345,7 @@ def full_early(columns: Any, capacities: tuple[float, ...]) -> list[bool]:
 _FEW = 0.5  # of a page's places: more spread lines well enough
 _COUNTED = {MISSED, MISSED_AT_FIRST, UNMISSED, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES, EXTERNAL}
 _COUNTED |= {CROWDED, CROWDED_UNKNOWN, NARROW, SHARED, FETCHED, ACCESSED, COMPUTED}
+_COUNTED |= {SLOWER, GUESSED, FILLED, PARTIAL, CODE, SUBNORMAL}
 _COUNTED |= {SYSTEM_CALLS, WAITING, X87, WALKS, MOVING, TAKEN, WIDE_DIVISIONS, UNITS, MULTIPLIED, VECTORS}
 FETCH, ACCESSES, FLOATS, PIPES, INTEGERS = (8, 1.0), (4, 0.95), (4, 0.8), (4, 0.9), (4, 0.8)
 """Slots of fetch, ports of memory, floating-point pipes, these with integer work on vector registers, and integer units
@@ -339,7 +361,7 @@ MOVES = (
 _NOTABLE: dict[str, tuple[float, str]] = {  # of a count, the cycles of each, and what is said where these are many
     # A Zen 4 took 1.5 to 5.6 cycles more for a jump through a table whose target follows a pattern than for one that
     # goes to one place, and 16 to 23 where a random pattern of 256 or more came again and again.
-    MOVING: (3, MOVES + " (of {cycles:,} cycles)"),
+    MOVING: (3, MOVES + f" (of {{cycles:,}} cycles); {NOR_GUS}"),
     STRINGS: (
         _STRING_START,
         (
@@ -356,6 +378,43 @@ _NOTABLE: dict[str, tuple[float, str]] = {  # of a count, the cycles of each, an
             "{found:,} cycles and more, of {cycles:,}"
         ),
     ),
+    SLOWER: (
+        1,
+        (
+            "rotations through the carry by more than 1 (RCL, RCR), bits of memory that a register names (BTS and the "
+            "like), XADD and masked stores take {found:,} cycles more or less than here, or more (of {cycles:,}): a "
+            "Zen 4 took 4 for RCL by 5 (1 here), 6 for a masked store (3.7), 3 for BTS (8); " + NOR_GUS
+        ),
+    ),
+    GUESSED: (
+        1,
+        (
+            "{found:,} cycles (of {cycles:,}) are of microcode that the core's table has a guess of, 100 cycles each "
+            "(FSIN, FYL2X, FPREM, ENTER and the like): a Zen 4 took 18 to 67; " + NOR_GUS
+        ),
+    ),
+    PARTIAL: (
+        20,
+        (
+            "{found:,} lines are filled in part by stores past the caches (MOVNTI, MOVNTPD and the like), which write "
+            "each part to memory: a Zen 4 took 40 cycles for each (of {cycles:,}), here it is a store like others; "
+            + NOR_GUS
+        ),
+    ),
+    FILLED: (
+        4,
+        (
+            "{found:,} lines are written by stores past the caches (MOVNTI, MOVNTPD and the like), straight to memory: "
+            "a Zen 4 took 8 cycles and more for each (of {cycles:,}), here it is a store like others; " + NOR_GUS
+        ),
+    ),
+    CODE: (
+        _CODE_LINE,
+        (
+            "code comes from L1 alone here, and {found:,} lines of it come from L2 or beyond: a Zen 4 took 1.7 cycles "
+            "for each in code without jumps (of {cycles:,}), more in other code; " + NOR_GUS
+        ),
+    ),
     X87: (  # beyond what one is simulated with
         2,
         (
@@ -367,7 +426,8 @@ _NOTABLE: dict[str, tuple[float, str]] = {  # of a count, the cycles of each, an
         1,
         (
             "page walks take no time here, and {found:,} cycles or more on this core (of {cycles:,}): its data lie in "
-            "more pages than the TLBs hold: huge pages, or data nearer together, or believe Gus, which simulates them"
+            "more pages than the TLBs hold: huge pages, or data nearer together. Gus, which simulates them, took 0.3 "
+            "to 2.3 times as long as a Zen 4 for such loops"
         ),
     ),
     NARROW: (

@@ -1,27 +1,42 @@
 """The extended roofline's answer beside Gus's, on the same trace: whether they name the same bottleneck.
 
 The two models differ in what they see. The extended roofline schedules a DAG with one latency per type of node. Gus
-simulates each instruction with its own ports and latencies, caches with sets and mispredicted branches, and its cycles
-are nearer to measured ones (docs/gus.md): where the two disagree, Gus is to be believed, unless what was measured is
-nearer to this model.
+simulates each instruction with its own ports and latencies, sets of L1 and the front end, and its cycles are nearer to
+measured ones (docs/gus.md). Where the two disagree, Gus is to be believed if what it names is of these, takes longer
+there, and nothing decides that it does not model, either; who is nearer to what was measured, where that is known; and
+else neither.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from perfkit.dag.doubts import NOR_GUS
 from perfkit.simulators.groups import group
 from perfkit.simulators.gus.gus import Gus
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
+    from perfkit.simulators.dag.measures import Schedule
     from perfkit.simulators.dag.relax import Relaxation
     from perfkit.trace.trace import Trace
 
 _TIED = 0.02  # gains that differ by less are one
 _FAR = 0.25  # cycles further apart are not of one thing
 _NOTHING = 0.01  # gains below it, of both models, say that no single resource helps
+# Parts of a core that Gus has instruction by instruction, and a DAG by type of node.
+_FINER = ("integer units", "floating-point units", "divider", "latency of operations", "front end", "sets of L1")
+NOT_ASKED = (
+    "nothing has checked these cycles: Gus, which simulates the same machine code instruction by instruction, was not "
+    "asked (--no-gus)"
+)
+NO_TRACE = (
+    "nothing has checked these cycles: Gus simulates recorded machine code, and there is none of this; --measure times "
+    "what can be called here"
+)
 
 
 def _together(gus: Gus, trace: Trace) -> list[tuple[str, float]]:
@@ -45,8 +60,33 @@ def _doubled(core: Microarchitecture, resources: list[str]) -> Microarchitecture
     return core
 
 
+def checked(schedule: Schedule, trace: Trace, core: Microarchitecture, warm: bool = True) -> Schedule:
+    """Return a schedule that doubts its cycles where Gus, asked for the same trace, takes others.
+
+    Gus is asked for its cycles alone, which takes about as long as the schedule; `second_opinion` says whom to believe.
+    """
+    cycles = float(Gus(core, warm=warm).cycles(trace, [core])[0])
+    if _near(schedule.cycles, cycles):
+        return schedule
+    return doubting(schedule, _contradicts(schedule.cycles, cycles) + "; who is nearer is not known here")
+
+
+def doubting(schedule: Schedule, doubt: str) -> Schedule:
+    """Return a schedule with one more doubt, unless it is empty."""
+    return replace(schedule, doubts=(*schedule.doubts, doubt)) if doubt else schedule
+
+
+def _contradicts(here: int, gus: float) -> str:
+    return f"Gus takes {gus:,.0f} cycles for the same machine code, {here:,} are scheduled ({here / gus - 1:+.0%})"
+
+
 def second_opinion(
-    trace: Trace, core: Microarchitecture, relaxation: Relaxation, warm: bool = True, measured: float = math.nan
+    trace: Trace,
+    core: Microarchitecture,
+    relaxation: Relaxation,
+    warm: bool = True,
+    measured: float = math.nan,
+    doubts: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return Gus's bottleneck of a trace beside the extended roofline's.
 
@@ -64,12 +104,15 @@ def second_opinion(
         Caches and branch predictor have seen the trace before, as in the schedule that was relaxed.
     measured
         The cycles that it took on such a core, where they are known: who is nearer to them is believed.
+    doubts
+        What the schedule says of itself: some of it is true of Gus, too.
 
     Returns
     -------
     dict with ``gus`` and ``roofline`` (the resources), ``gain`` (Gus's, at twice the capacity), ``agree``, ``near``
-    (whether both take about as long), ``cycles`` (Gus's) and ``sentence``, which says whether they agree and whom to
-    believe.
+    (whether both take about as long), ``cycles`` (Gus's), ``believe`` ("both", "gus", "roofline" or "neither"),
+    ``sentence``, which says whether they agree and whom to believe, and ``doubt``: what that makes doubtful of the
+    schedule's cycles; "" where they are near Gus's, or were measured.
     """
     gus = Gus(core, warm=warm)
     result = gus.run(trace)
@@ -92,17 +135,26 @@ def second_opinion(
     else:
         words = f"Gus disagrees: {name or 'no single resource'} ({gain:.0%}), "
         words += f"not {shown}" if relaxation.bottleneck else "where no single resource gains here"
-    apart = relaxation.cycles / result.cycles - 1
-    words += f"; cycles: {relaxation.cycles:,} here, {result.cycles:,.0f} in Gus ({apart:+.0%})"
-    sentence = words + _whom(relaxation.cycles, float(result.cycles), agree, near, measured)
+    here, cycles = relaxation.cycles, float(result.cycles)
+    apart = here / cycles - 1
+    words += f"; cycles: {here:,} here, {cycles:,.0f} in Gus ({apart:+.0%})"
+    finer = group(name) in _FINER and (near or cycles > here) and not any(NOR_GUS in doubt for doubt in doubts)
+    believe, whom = _whom(here, cycles, agree, near, measured, finer)
+    doubt = (
+        ""
+        if near or not math.isnan(measured)
+        else f"{_contradicts(here, cycles)}: {whom.partition('here; ')[2].rstrip('.')}"
+    )
     return {
         "gus": name,
         "roofline": shown,
         "gain": gain,
         "agree": agree,
         "near": near,
-        "cycles": float(result.cycles),
-        "sentence": sentence,
+        "cycles": cycles,
+        "believe": believe,
+        "sentence": words + whom,
+        "doubt": doubt,
     }
 
 
@@ -110,22 +162,31 @@ def _near(cycles: float, others: float) -> bool:
     return abs(math.log(max(cycles, 1) / max(others, 1.0))) <= math.log(1 + _FAR)
 
 
-def _whom(here: float, gus: float, agree: bool, near: bool, measured: float) -> str:
-    """Return the end of the sentence: whom to believe, by what was measured where that is known."""
-    knows = "Gus, which knows each instruction's ports and latencies, caches with sets and mispredicted branches"
+def _whom(here: int, gus: float, agree: bool, near: bool, measured: float, finer: bool) -> tuple[str, str]:
+    """Return who is to be believed, and the end of the sentence that says so.
+
+    By what was measured where that is known; else Gus where it has what decides there finer than a DAG.
+    """
     warning = "do not rely on the cycles, the roofs and the gains here"
+    begin = "" if near else f"{warning}; "
     if math.isnan(measured):
         if agree and near:
-            return "."
-        return f": {'' if near else f'{warning}; '}believe {knows}."
+            return "both", "."
+        if finer:
+            return "gus", f": {begin}believe Gus, which has that part of the core instruction by instruction."
+        what = "what decides" if near else "the cycles"
+        return "neither", (
+            f": {begin}Gus does not model all that may decide here, either: believe neither in {what}, and measure "
+            "(--measure; perfkit why of a program)."
+        )
     told = f", {measured:,.0f} measured"
     if agree and near:
-        return f"{told}."
+        return "both", f"{told}."
     if not _near(here, measured) and not _near(gus, measured):
-        return f"{told}: neither is near what was measured; {warning}, nor on Gus."
+        return "neither", f"{told}: neither is near what was measured; {warning}, nor on Gus."
     own, others = (abs(math.log(max(cycles, 1) / measured)) for cycles in (here, gus))
     if abs(own - others) <= math.log(1 + _TIED):
-        return f"{told}: what was measured does not tell whom to believe."
+        return "neither", f"{told}: what was measured does not tell whom to believe."
     if own < others:
-        return f"{told}: believe what stands here, which is nearer to what was measured."
-    return f"{told}: {'' if near else f'{warning}; '}believe Gus, which is nearer to what was measured."
+        return "roofline", f"{told}: believe what stands here, which is nearer to what was measured."
+    return "gus", f"{told}: {begin}believe Gus, which is nearer to what was measured."

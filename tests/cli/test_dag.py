@@ -4,15 +4,19 @@ import html
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import perfkit as pk
 from perfkit.cli.main import app
 from perfkit.errors import SettingError
 from perfkit.machine.recognise import Recognised
+from perfkit.scoring.dag_gus import checked
+from tests.simulators.assembled import loop, needs_assembler
 
 RUN = CliRunner()
 
@@ -155,6 +159,48 @@ def test_a_measured_time_far_from_the_simulated_one_is_in_the_verdict(tmp_path, 
     assert ("calls in a row overlap" in row["verdict"]) == (times < 1)
     other = "zen4" if row["core"] != "zen4" else "zen5"  # what this machine takes says nothing of another core
     assert json.loads(CliRunner().invoke(app, [*call[:3], "--core", other, *call[3:]]).stdout)[0]["doubts"] == []
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("switches", "doubts", "notes"),
+    [
+        ([], 1, 0),
+        (["--no-relax"], 1, 0),
+        (["--no-gus"], 0, 1),
+        (["--no-relax", "--no-gus"], 0, 1),
+    ],
+)
+def test_gus_contradicting_the_cycles_is_a_doubt_wherever_these_are_told(tmp_path, switches, doubts, notes):
+    """A load from each of 6,000 pages, whose walks are Gus's alone. Only its sentence in the text said so."""
+    trace = loop("mov rax,[rsi]\ndec r15\njnz .", 6000, lambda turn, _: (1 << 20) + 4160 * turn)
+    trace.save(tmp_path / "walks.trace")
+    call = ["dag", "run", "--trace", str(tmp_path / "walks.trace"), "--core", "zen4", *switches]
+    done = RUN.invoke(app, [*call, "--json", "-o", str(tmp_path / "page.html")])
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)
+    told = RUN.invoke(app, call).stdout
+    page = html.unescape((tmp_path / "page.html").read_text())
+    said = [doubt for doubt in row["doubts"] if doubt.startswith("Gus takes ")]
+    assert (len(said), len([note for note in row["notes"] if "nothing has checked" in note])) == (doubts, notes)
+    for sentence in said:
+        assert f"{row['cycles']:,} are scheduled (-" in sentence
+        assert f"Do not rely on these cycles: {sentence}." in told
+        assert sentence in page
+    for note in row["notes"]:
+        assert f"Note: {note}." in told
+        assert note in page
+
+
+def test_a_contradicted_schedule_keeps_the_doubt_in_its_file(tmp_path):
+    machine = pk.Microarchitecture.load("zen4")
+    source = pk.open_dags("triad", core=machine)["triad"]
+    schedule = pk.DagScheduler(machine, record=False).run(source)
+    assert checked(schedule, source.trace, machine) is schedule
+    apart = replace(schedule, counts=3 * schedule.counts)  # three times the cycles
+    (doubt,) = checked(apart, source.trace, machine).doubts
+    assert "(+" in doubt
+    assert pk.Schedule.load(checked(apart, source.trace, machine).save(tmp_path / "s.npz")).doubts == (doubt,)
 
 
 def test_whom_to_believe_follows_from_what_was_measured_on_the_cores_own_machine(tmp_path, monkeypatch):

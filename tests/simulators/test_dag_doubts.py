@@ -10,9 +10,14 @@ from perfkit.collectors.dag.machine_code import machine_nodes
 from perfkit.collectors.dag.x86_dag import trace_source
 from perfkit.dag.doubts import (
     CALLS,
+    CODE,
+    FILLED,
+    GUESSED,
     MISSED,
     MISSED_AT_FIRST,
     MOVING,
+    PARTIAL,
+    SLOWER,
     SPLIT,
     STRINGS,
     SYSTEM_CALLS,
@@ -43,6 +48,11 @@ from tests.simulators.assembled import loop, needs_assembler, same_place
         ({SYSTEM_CALLS: "30"}, "30 system calls take no time here"),
         ({WAITING: "800"}, "they take 800 cycles and more, of 1,000"),
         ({X87: "1000"}, "1,000 instructions of the x87 unit"),
+        ({SLOWER: "800"}, "take 800 cycles more or less than here"),
+        ({GUESSED: "800"}, "800 cycles (of 1,000) are of microcode"),
+        ({PARTIAL: "20"}, "20 lines are filled in part by stores past the caches"),
+        ({FILLED: "100"}, "100 lines are written by stores past the caches"),
+        ({CODE: "400"}, "400 lines of it come from L2 or beyond"),
         ({WALKS: "900"}, "900 cycles or more on this core (of 1,000)"),
         ({UNITS: "1200"}, "need at least 1,200 cycles by the core's instruction table, 1.2 times as many"),
     ],
@@ -353,6 +363,17 @@ def test_many_instructions_per_cycle_depend_on_where_their_loop_lies():
         ("fld qword ptr [rsi]\nfstp qword ptr [rsi]", "instructions of the x87 unit"),
         ("endbr64", ""),  # a NOP, where tables know nothing of it: 14 cycles each before
         ("mov rcx,rdx", ""),
+        ("rcl rcx,5", "rotations through the carry by more than 1"),
+        ("rcl rcx,1", ""),
+        ("rcl rcx,cl", ""),  # its 4 cycles are in the table
+        ("bts [rsi],rcx", "bits of memory that a register names"),
+        ("bts qword ptr [rsi],3", ""),
+        ("bts rdx,rcx", ""),
+        ("lock xadd [rsi],rdx", ""),
+        ("vmaskmovps [rsi],ymm1,ymm0", "XADD and masked stores"),
+        ("vmaskmovps ymm0,ymm1,[rsi]", ""),
+        ("fsin", "are of microcode that the core's table has a guess of"),
+        ("movnti [rsi],rcx", ""),  # one place again and again stays where stores are collected
     ],
 )
 def test_instructions_that_are_hardly_simulated_are_a_doubt(line, words):
@@ -361,7 +382,68 @@ def test_instructions_that_are_hardly_simulated_are_a_doubt(line, words):
     nodes = pk.predict_branches(trace_source(trace, whole=True, core=machine), machine)
     found = DagScheduler(machine, record=False).run(nodes)
     assert any(words in each for each in found.doubts) if words else not found.doubts
-    assert found.cycles < 900 or words
+    assert found.cycles < 900 or words or line in ("bts qword ptr [rsi],3", "lock xadd [rsi],rdx", "rcl rcx,cl")
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("stores", "step", "filled", "partial"),
+    [
+        (8, 64, 1000, 0),  # eight of eight bytes
+        (7, 64, 0, 1000),
+        (1, 8, 125, 0),  # eight turns fill a line
+        (1, 64, 0, 1000),
+        (1, 0, 0, 1),
+    ],
+)
+def test_stores_past_the_caches_are_counted_by_the_lines_that_they_fill(stores, step, filled, partial):
+    body = "".join(f"movnti [rsi+{8 * k}],rax\n" for k in range(stores))
+    trace = loop(f"{body}dec r15\njnz .", 1000, lambda turn, operand: (1 << 20) + step * turn + 8 * operand)
+    facts = trace_source(trace, whole=True).facts
+    assert (facts[FILLED], facts[PARTIAL]) == (str(filled), str(partial))
+    halves = loop("vmovntpd [rsi],ymm0\ndec r15\njnz .", 1000, lambda turn, _: (1 << 20) + 32 * turn)
+    facts = trace_source(halves, whole=True).facts
+    assert (facts[FILLED], facts[PARTIAL]) == ("500", "0")
+
+
+def test_stores_to_more_lines_by_turns_than_are_collected_fill_none():
+    """Eight arrays are collected at once; of nine each store finds its line written to memory, in part."""
+    for arrays, filled in ((8, 8 * 10), (9, 0)):
+        trace = loop(
+            "movnti [rsi],rax\ndec r15\njnz .",
+            80 * arrays,
+            lambda turn, _, arrays=arrays: ((1 + turn % arrays) << 20) + 8 * (turn // arrays),
+        )
+        facts = trace_source(trace, whole=True).facts
+        assert (facts[FILLED], facts[PARTIAL]) == (str(filled), str(0 if filled else 720))
+
+
+@needs_assembler
+@pytest.mark.parametrize(("additions", "lines"), [(7000, 5 * 657), (5000, 0)])
+def test_code_that_l1_does_not_hold_is_counted_by_its_lines(additions, lines):
+    """By hand: 6 bytes each, and 5 of the loop's end: 42,005 bytes are 657 lines, all brought again in each turn."""
+    trace = loop("add rax,0x12345\n" * additions + "dec r15\njnz .", 5, same_place, 0x1000)
+    nodes = trace_source(trace, whole=True, core=pk.Microarchitecture.load("zen4"))
+    assert nodes.facts[CODE] == str(lines)
+    told = DagScheduler(pk.DagCore.load("zen4").replace(fetch=6, latency_I=0), record=False).run(nodes).doubts
+    assert any("come from L2 or beyond" in each for each in told) == bool(lines)
+
+
+@pytest.mark.parametrize(("turns", "met"), [(1100, True), (20, False)])
+def test_subnormal_numbers_are_told_as_the_processors_flags_say(tmp_path, turns, met):
+    """Halved 1,100 times, a number of 1.0 is below 2**-1022; a run of few turns before or after changes nothing."""
+    (tmp_path / "fade.py").write_text(
+        "def fade(a, n):\n    for i in range(n):\n        a[0] = a[0] * 0.5 + 0.0 * a[1]\n"
+    )
+    for order in ((20, turns), (turns, 20)):
+        found = {}
+        for n in order:
+            (nodes,) = pk.open_dags(f"{tmp_path}/fade.py:fade", arguments=f"f8[2], {n}").values()
+            found[n] = any(
+                "met subnormal numbers" in each
+                for each in DagScheduler(DagCore.load("zen4"), record=False).run(nodes).doubts
+            )
+        assert found == {20: False, turns: met}
 
 
 @needs_assembler

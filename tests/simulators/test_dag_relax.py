@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import perfkit as pk
+from perfkit.dag.doubts import NOR_GUS
 from perfkit.scoring.dag_gus import second_opinion
 from perfkit.simulators.dag.relax import _add, _halved_loads
 from perfkit.simulators.groups import group
@@ -154,6 +155,31 @@ def test_models_of_other_cycles_do_not_just_agree(times, near):
     assert ("not on how long it takes" in found["sentence"]) == (not near)
 
 
+@pytest.mark.parametrize(
+    ("name", "times", "doubts", "believe"),
+    [
+        ("latency-multiply", 0.5, (), "gus"),  # a chain, which Gus has instruction by instruction
+        ("latency-multiply", 0.5, ("its jumps move",), "gus"),
+        ("latency-multiply", 0.5, (f"its jumps move; {NOR_GUS}",), "neither"),
+        ("latency-multiply", 2.0, (), "neither"),  # what waits longer here may be right: memset in L2 was
+        ("l2-bound", 0.5, (), "neither"),  # Gus has the levels of memory no finer
+        ("latency-multiply", 1.0, (), "both"),
+    ],
+)
+def test_gus_is_believed_only_where_it_has_what_decides_finer(name, times, doubts, believe):
+    """Without a measurement: "believe Gus" was said of page walks and of stores to L2, where Gus is as far off."""
+    machine = pk.Microarchitecture.load("zen4")
+    source = pk.open_dags(name, core=machine)[name]
+    relaxed = pk.relax(source.in_memory(), pk.DagScheduler(machine, record=False))
+    cycles = pk.Gus(machine, warm=True).run(source.trace).cycles
+    found = second_opinion(source.trace, machine, replace(relaxed, cycles=round(times * cycles)), doubts=doubts)
+    assert found["believe"] == believe, found["sentence"]
+    assert ("believe Gus" in found["sentence"]) == (believe == "gus")
+    assert ("believe neither in the cycles" in found["sentence"]) == (believe == "neither")
+    assert (f"Gus takes {cycles:,.0f} cycles for the same machine code" in found["doubt"]) == (times != 1)
+    assert ("believe" in found["doubt"]) == (times != 1)
+
+
 @pytest.fixture(scope="module")
 def chased():
     """Return a trace, its relaxation and Gus's cycles."""
@@ -179,8 +205,10 @@ def test_who_is_nearer_to_what_was_measured_is_believed(chased, times, measured,
     relaxed = replace(relaxed, cycles=round(times * cycles))
     if times == 1.2:  # as near as each other, of two answers
         relaxed = replace(relaxed, relaxed=(relaxed.cycles,) * len(relaxed.relaxed))
-    sentence = second_opinion(trace, machine, relaxed, measured=measured * cycles)["sentence"]
+    found = second_opinion(trace, machine, relaxed, measured=measured * cycles)
+    sentence = found["sentence"]
     assert told in sentence, sentence
+    assert found["doubt"] == ""  # the measured time says more
     assert "believe Gus" not in sentence or measured < times
 
 

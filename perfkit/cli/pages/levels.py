@@ -36,13 +36,12 @@ def of_levels(found: Sequence[dict[str, Any]], picture: str) -> AnswerPage:
         first, _, _ = row["verdict"].partition("\n")
         answer = AnswerPage(_title(row["name"], roofline), first, "", _numbers(row), evidence=_verdict(row))
     said = (("What Gus says of the same trace", row["gus"]["sentence"]),) if "gus" in row else ()
-    far = ("Gus, asked for the same trace, takes another time: see below",) if said and not row["gus"]["near"] else ()
     timed = row.get("measured")
     numbers = ((f"{timed['cycles']:,.0f}", "cycles measured on this machine"),) if timed else ()
     return replace(
         answer,
         numbers=(*numbers, *answer.numbers),
-        caveats=(*row["doubts"], *far, *answer.caveats),
+        caveats=(*row["doubts"], *row["notes"], *answer.caveats),
         picture=b"",
         evidence=(roofs, *answer.evidence, *said),
     )

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from perfkit.collectors.dag.x86_counts import counts
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
-from perfkit.dag.doubts import TAKEN
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import (
     FORWARD,
@@ -107,17 +107,8 @@ def trace_source(
     program = _program(trace.code, [*blocks, *further], reader.slots)
     facts = {"front end": "x86 trace", "backend": trace.provenance.backend, "whole": str(whole)}
     if whole:
-        facts |= reader.counts(trace.block_counts())
-        facts[TAKEN] = str(_taken(trace))
+        facts |= reader.counts(trace.block_counts()) | counts(trace, reader.past_caches)
     return TraceSource(trace, program, blocks, whole, name, facts, branch)
-
-
-def _taken(trace: Trace) -> int:
-    """Return how often a block was not followed by the one that lies behind it."""
-    code = trace.code
-    begins = code.pc[code.block_start[:-1]].astype(np.int64)
-    ends = np.array([int(code.pc[k - 1]) + len(code.encoding[k - 1]) for k in code.block_start[1:].tolist()])
-    return sum(int(np.count_nonzero(begins[c.stream[1:]] != ends[c.stream[:-1]])) for c in trace.chunks())
 
 
 @dataclass(frozen=True, eq=False)

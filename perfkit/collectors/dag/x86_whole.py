@@ -21,7 +21,9 @@ from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block,
 from perfkit.dag.doubts import (
     CALLS,
     GATHERS,
+    GUESSED,
     PRODUCTS,
+    SLOWER,
     SPLIT,
     STRINGS,
     SYSTEM_CALLS,
@@ -48,6 +50,7 @@ from perfkit.dag.program import (
     STORE,
     VECTOR,
 )
+from perfkit.machine.forms import string_form
 from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import decode, form_name
 
@@ -79,9 +82,16 @@ _WAITS = {"LFENCE": 8, "MFENCE": 20, "CPUID": 100, "SERIALIZE": 50, "PAUSE": 30,
 _WAITS |= {"XCHG": 6, "CMPXCHG16B": 6, "LDMXCSR": 10}  # with memory: 17, 12 and 25 with a store before it
 _WAITS |= {"CLWB": 20, "RDTSCP": 20, "RDRAND": 100, "RDSEED": 100, "XGETBV": 10, "RDPMC": 10}
 _WAITS |= dict.fromkeys(("PCMPISTRI", "PCMPISTRM", "PCMPESTRI", "PCMPESTRM"), 4)
+_WAITS |= {"MASKMOVDQU": 10, "MASKMOVQ": 10}  # 17
+_PAST = re.compile(r"^V?MOVNT(?!DQA)|^MOVNTS")
+_ROTATES = re.compile(r"^RC[LR]$")
+_MASKED = re.compile(r"^V(?:MASKMOVP|PMASKMOV)")
+_BITS = re.compile(r"^BT[SRC]?$")
 _STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
 _WIDTHS = ("EVEX_VADDPD_ZMM_K1Z_ZMM_ZMMM512B64_ER", "VEX_VADDPD_YMM_YMM_YMMM256")
 _STACK_POINTER = "RSP"
+_POINTERS = ("RSI", "RDI")
+_LOCKED = "atomic"  # the slot of the last atomic instruction
 _EARLY = " to an addition"
 _ADDITION = re.compile(r"^V?(?:ADD|SUB)[PS][SD]$")
 _RENAMED = re.compile(r"^(?:MOV|POP|CMOV\w+)$")  # whose loads a core renames that learns moves alone
@@ -137,7 +147,7 @@ class WholeReader:
 
     def counts(self, runs: Any) -> dict[str, str]:
         """Return how often instructions were executed that the DAG knows too little of (`perfkit.dag.doubts`)."""
-        kinds = (CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS, PRODUCTS, SYSTEM_CALLS, WAITING, X87)
+        kinds = (CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS, PRODUCTS, SYSTEM_CALLS, WAITING, X87, SLOWER, GUESSED)
         found = dict.fromkeys(kinds, 0)
         repeats = {i for i, one in enumerate(self.instructions) if one.has_rep_prefix or one.has_repne_prefix}
         for k, times in enumerate(runs.tolist()):
@@ -150,10 +160,17 @@ class WholeReader:
                 found[PRODUCTS] += times * (self.one_multiplier and bool(_MULTIPLIES.match(self.names[one.mnemonic])))
                 found[SYSTEM_CALLS] += times * (self.names[one.mnemonic] in _SYSTEM)
                 found[WAITING] += times * self.waits(one)
+                found[SLOWER] += times * self.slower(i)
+                found[GUESSED] += times * self.guessed(i)
                 found[X87] += times * bool(self.stacked & set(one.cpuid_features()))
                 found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
         found[UNITS] = round(self.busiest(runs))
         return {name: str(count) for name, count in found.items()}
+
+    def form(self, i: int) -> Any:
+        """Return what the core's table says of an instruction; of strings that it guesses, what was measured."""
+        found = self.tables.form(form_name(self.instructions[i]))
+        return string_form(found, self.tables.core) if found.is_guessed_string else found
 
     def busiest(self, runs: Any) -> float:
         """Return the cycles that the instruction table's busiest group of units needs.
@@ -174,7 +191,7 @@ class WholeReader:
                 or (bool(_MOVE.match(name)) and not form_name(one).endswith("/m"))
             )
             if times[i] and not moves and not self.divides(i) and arithmetic(name) != DIVIDE:
-                for group, uses in self.tables.form(form_name(one)).uses.items():
+                for group, uses in self.form(i).uses.items():
                     needed[group] = needed.get(group, 0.0) + uses * float(times[i])
         core = self.tables.core
         return max((uses * core.resource(group).inverse_throughput for group, uses in needed.items()), default=0.0)
@@ -182,9 +199,7 @@ class WholeReader:
     def waits(self, one: Any) -> int:
         """Return the cycles that an instruction takes at least beyond those it is simulated with."""
         name = self.names[one.mnemonic]
-        return (
-            0 if name == "XCHG" and self.iced.OpKind.MEMORY not in (one.op0_kind, one.op1_kind) else _WAITS.get(name, 0)
-        )
+        return 0 if name == "XCHG" and not self.accesses(one) else _WAITS.get(name, 0)
 
     @cached_property
     def stacked(self) -> set[int]:
@@ -198,6 +213,31 @@ class WholeReader:
             return False
         uses = self.tables.form(_PRODUCT).uses
         return any(used >= 1 and len(self.tables.core.resource(group).units) == 1 for group, used in uses.items())
+
+    @property
+    def past_caches(self) -> list[bool]:
+        """Whether each instruction stores past the caches."""
+        return [bool(_PAST.match(self.names[one.mnemonic])) for one in self.instructions]
+
+    def slower(self, i: int) -> int:
+        """Return the cycles that an instruction takes at least beyond those it is simulated with, of short ones."""
+        one = self.instructions[i]
+        name = self.names[one.mnemonic]
+        stored = any(self.code.write[self.code.operand_start[i] : self.code.operand_start[i + 1]])
+        if _ROTATES.match(name):  # a Zen 4: 4 and 3 cycles; other cores' tables have as many
+            return max(0, 2 - self.delay(i, INTEGER)) if "_IMM" in form_name(one) else 0
+        if _MASKED.match(name):  # 6 cycles, whatever its size, for some 3.7
+            return 2 * stored
+        if _BITS.match(name):  # of a bit that a register names: which word is not recorded
+            return 2 * (self.accesses(one) and "_IMM" not in form_name(one))
+        return int(name == "XADD" and stored and not one.has_lock_prefix)
+
+    def guessed(self, i: int) -> int:
+        """Return the cycles that the core's table guesses of an instruction of microcode; 0 where it knows more."""
+        form = self.form(i) if self.tables is not None else None
+        rep = self.instructions[i].has_rep_prefix or self.instructions[i].has_repne_prefix
+        idle = rep or self.names[self.instructions[i].mnemonic] in (*_PADS, *_WAITS)
+        return 0 if form is None or idle or not form.is_guessed else round(form.latency)
 
     @property
     def splits(self) -> bool:
@@ -237,7 +277,7 @@ class WholeReader:
             return 0
         one = self.instructions[i]
         # Landing pads are decoded as other NOPs are, and not by microcode as what tables do not have.
-        uops = 1 if self.names[one.mnemonic] in _PADS else self.tables.form(form_name(one)).fused_uops
+        uops = 1 if self.names[one.mnemonic] in _PADS else self.form(i).fused_uops
         return 0 if math.isnan(uops) else max(0, round(uops) - 1)
 
     def write(self, registers: list[str], value: int, block: X86Block) -> None:
@@ -272,12 +312,14 @@ class WholeReader:
             self.repeated(operands, begin, block)
             return
         reads, writes = self.used(instruction, name)
+        if instruction.is_string_instruction:  # its pointers move on beside it: the next one does not wait for that
+            writes = [register for register in writes if register not in _POINTERS]
         address = self.address(instruction, block)
         shape = shape_of(self, name, instruction, operands)
         integer = not any(map(_VECTOR.match, writes))
         vector = any(map(_VECTOR.match, reads))
         stores = [o for o in operands if self.code.write[o]]
-        renamed = not self.moves or bool(stores) or bool(_RENAMED.match(name))
+        renamed = not self.moves or (bool(stores) and not self.is_forwarded(i)) or bool(_RENAMED.match(name))
         loads = self.indexed(instruction, address, block) if any(self.code.read[o] for o in operands) else address
         kind = int(integer) * (FORWARDED_LOAD if not renamed else 1)
         loaded = [self.load(o, begin, shape, loads, kind, block) for o in operands if self.code.read[o]]
@@ -293,11 +335,16 @@ class WholeReader:
             self.write(writes, value, block)
             block.add(OTHER, -1, -1, -1)
             return
+        locked = self.slot(_LOCKED) if self.locks(instruction) else -1
+        if locked >= 0:
+            sources.append(locked)
         held = any(map(_VECTOR.match, [*reads, *writes]))
         value = self.compute(
             i, name, [*sources, *loaded], bool(loaded), writes, bool(stores), shape, block, merged, held
         )
         self.write(writes, value, block)
+        if locked >= 0:
+            block.add(FORWARD, value, -1, locked)
         for o in stores:
             if self.stores_by_units and not vector and self.stored_by_unit(instruction):
                 block.add(INTEGER, value, -1, -1)
@@ -365,6 +412,18 @@ class WholeReader:
         for more in further:
             block.add(INTEGER, left, right, -1, shape, more)
         return value if code == BRANCH else self.delayed(value, i, code, block)
+
+    def is_forwarded(self, i: int) -> bool:
+        """Whether an update of memory gets what was stored before as forwarded, on a core that renames others'."""
+        return not self.locks(self.instructions[i]) and bool(self.form(i).is_forwarded_update)
+
+    def locks(self, one: Any) -> bool:
+        """Whether an instruction is atomic: these come one after the other."""
+        return bool(one.has_lock_prefix) or (self.names[one.mnemonic] == "XCHG" and self.accesses(one))
+
+    def accesses(self, one: Any) -> bool:
+        """Whether an operand of an instruction is in memory."""
+        return self.iced.OpKind.MEMORY in [one.op_kind(k) for k in range(one.op_count)]
 
     def units(self, i: int) -> list[int]:
         """Return the units that integer work on vector registers takes, one for each of its operations."""
@@ -440,7 +499,7 @@ class WholeReader:
                 return 0
             name = self.names[instruction.mnemonic]
             return next((cycles for pattern, cycles in _SLOW if pattern.match(name)), 0)
-        form = self.tables.form(form_name(instruction))
+        form = self.form(i)
         least = 0 if code in (INTEGER, BRANCH) else 1 - self.usual[code]
         return 0 if math.isnan(form.latency) else max(least, round(form.latency) - self.usual[code])
 

@@ -200,8 +200,9 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
     if (
         core.feature("memory_renaming", "none") == "learned by moves"
     ):  # the value of others is forwarded, as a vector's is
+        forwarded = np.array([form.is_forwarded_update for form in program.forms], dtype=np.bool_)
         moves = np.array([form.name.startswith(("MOV_", "POP_", "CMOV")) for form in program.forms], dtype=np.bool_)
-        vector |= ~(moves[owner] | (before[1:] > before[:-1])[owner] | code.write)
+        vector |= ~(moves[owner] | (before[1:] > before[:-1])[owner] | code.write) | forwarded[owner]
     flags = code.read * _READ + code.write * _WRITE + first * _FIRST_STORE + more * _MORE_STORES
     flags = flags + vector * _VECTOR + begins * _FIRST
     return Layout(

@@ -1,7 +1,5 @@
 """An x86-64 trace's static code as numbers for one core: operands, fusion, eliminated moves, schedulers."""
 
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -12,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.machine.core import Microarchitecture
-from perfkit.machine.forms import InstructionForm
+from perfkit.machine.forms import InstructionForm, string_form
 from perfkit.simulators.program.program import CALL, CONDITIONAL, INDIRECT, RETURN, STORE, VECTOR, Forms, Program
 from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import constants, decode, form_name
@@ -33,9 +31,6 @@ AMD's cores, 100 operations; to a processor that does not check them they are NO
 _PAD = "NOPD"  # the form that has their figures
 _NOTHING = ("NOP", *_PADS)  # take a slot, whatever port a table gives them
 _STACK = ("PUSH", "POP", "CALL", "RET")
-_STRING = re.compile(r"(?:MOVS|STOS|LODS|SCAS|CMPS)[BWDQ]_\w+")  # without rep: its forms have that behind a slash
-_ANY_MICROCODE = 100.0  # cycles: what LLVM's tables say of microcode that they have no figures of
-_STRING_CYCLES = 2.5  # of the front end
 _POINTERS = (6, 7)  # rsi, rdi
 
 
@@ -53,8 +48,8 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     decoded = decode(code)
     n = len(decoded)
     found = [forms(_PAD if _mnemonic(i) in _PADS else form_name(i)) for i in decoded]
-    strings = [_is_guessed_string(form) for form in found]
-    found = [_string(form, core) if k else form for form, k in zip(found, strings, strict=True)]
+    strings = [form.is_guessed_string for form in found]
+    found = [string_form(form, core) if k else form for form, k in zip(found, strings, strict=True)]
     second, copies = fused_pairs(code, decoded, core), fused_copies(code, decoded, core)
     groups = tuple(core.ports)
     number = {name: k for k, name in enumerate(groups)}
@@ -115,22 +110,6 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         expression=_expressions(code, decoded, str(core.feature("memory_renaming", "none"))),
         forms=tuple(found),
     )
-
-
-def _is_guessed_string(form: InstructionForm) -> bool:
-    """Whether it is a string instruction without ``rep`` that a table has LLVM's figure for any microcode of."""
-    return form.latency >= _ANY_MICROCODE and bool(_STRING.fullmatch(form.name))
-
-
-def _string(form: InstructionForm, core: Microarchitecture) -> InstructionForm:
-    """Return a string instruction's figures as measured on a Zen 5.
-
-    One in a row with itself takes 3.0 cycles, all five alike, with 12 NOPs 4.0 and with 20 of them 5.0 (`perfkit asm`),
-    where eight are dispatched per cycle: nothing else is dispatched for 2.5 cycles.
-    """
-    moved = 1.0 if form.loads else math.nan
-    slots = _STRING_CYCLES * core.resource("retire").value
-    return replace(form, fused_uops=slots, unfused_uops=2, latency=1.0, memory_latency=moved, uses={})
 
 
 def _stepped(operands: "_Operands") -> "_Operands":
