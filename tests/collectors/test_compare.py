@@ -22,6 +22,7 @@ from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, judge
 from perfkit.collectors.host.measuring import build_timer, enough_calls, in_measuring_process, loaded, pointer
 from perfkit.collectors.host.rare_calls import BEFORE, ITSELF, SAMPLE, added_by_rare, share_waited
 from perfkit.collectors.host.sides import kernel_from
+from perfkit.collectors.host.true_cycles import true_cycles
 from perfkit.collectors.kernels import compile_kernel, library_kernel
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 
@@ -1209,3 +1210,52 @@ def test_rare_calls_and_states_of_processes_are_told():
     states = dataclasses.replace(plain, table=plain.table.assign(cycles_a=kinds, cycles_b=kinds)).summary()
     assert "Both take up to 2.0 times as long in some processes" in states
     assert "Both take" not in plain.summary()
+
+
+BY_CLOCK = """unsigned long f(void) {
+    static unsigned long last;
+    unsigned long now = __builtin_ia32_rdtsc();
+    return now - last > 26000 ? last = now : 0;
+}"""
+BY_TIMER = """#include <signal.h>
+#include <sys/time.h>
+long f(void) {
+    static struct itimerval often = {{0, 50}, {0, 50}};
+    static long n;
+    if (!n++) signal(SIGALRM, SIG_IGN), setitimer(ITIMER_REAL, &often, 0);
+    return n;
+}"""
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [(BY_CLOCK, r"f may go by time \(its code has rdtsc\)"), (BY_TIMER, r"f may go by time \(its code has setitimer\)")],
+    ids=["clock", "timer"],
+)
+def test_a_kernel_that_goes_by_time_is_told(code, told):
+    """A handler of 18,000 cycles each 50 microseconds: 3,003 settled for 5,545, without a word."""
+    with pytest.warns(PerfkitWarning, match=told):
+        true_cycles(compile_kernel(code, "f"), processes=2)
+    assert not [one for one in caught(lambda: true_cycles(chain(10), processes=2)) if "go by time" in one]
+
+
+@quiet
+@pytest.mark.measures
+def test_one_kernel_that_starts_threads_is_told_to_slow_the_others_locks():
+    """Eight fputc of each: +0.8 to +1.0 % beside a kernel that had begun a thread, +9.2 % in programs of their own."""
+    plain = "int puts(const char *);\nvoid f(void) { static volatile int x; x++; }"
+    threads = """#include <pthread.h>
+    static void *nothing(void *a) { return a; }
+    void f(void) { static pthread_t one; if (!one) pthread_create(&one, 0, nothing, 0), pthread_join(one, 0); }"""
+    found = compare(compile_kernel(plain, "f"), compile_kernel(threads, "f"), processes=6)
+    assert any("From f (B)'s first thread on the C library's locks" in note for note in found.notes), found.notes
+    both = compare(compile_kernel(threads, "f"), compile_kernel(threads, "f"), processes=6)
+    assert not any("first thread on" in note for note in both.notes)
+
+
+def caught(work):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        work()
+    return [str(one.message) for one in seen]

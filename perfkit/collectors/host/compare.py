@@ -44,7 +44,7 @@ from perfkit.collectors.host.measuring import (
 )
 from perfkit.collectors.host.rare_calls import ITSELF, added_by_rare, share_waited
 from perfkit.collectors.host.true_cycles import ALONE, FENCE
-from perfkit.collectors.kernel_notes import no_work, starts_threads
+from perfkit.collectors.kernel_notes import goes_by_time, no_work, starts_threads
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
@@ -77,6 +77,10 @@ _BUSY = (
 _ONE_PROCESSOR = (
     "code here starts threads, and all of them run on the one processor that is measured: what they gain by running "
     "beside each other does not show"
+)
+_LOCKED = (
+    ". From {}'s first thread on the C library's locks (of files, `malloc`, `shared_ptr`) cost more in the other, too, "
+    "which is in the same process: the effect may be less than in programs of their own"
 )
 _WAITS = (
     "in most of the others the processor was not the kernel's all the time: other programs had it, or the kernel "
@@ -237,7 +241,9 @@ def compare(
         disturbed=longer is not None,
         before=_before(found, link, table, fence if apart else 0.0) if longer is None else None,
     )
-    later = [_ONE_PROCESSOR] if any(starts_threads(kernel.path) for kernel in (a, b)) else []
+    starting = [name for kernel, name in zip((a, b), result.names, strict=True) if starts_threads(kernel.path)]
+    later = [_ONE_PROCESSOR + _LOCKED.format(starting[0]) * (len(starting) == 1)] if starting else []
+    later += filter(None, map(goes_by_time, (a, b), result.names))
     later += filter(None, map(no_work, (a, b), result.names, result.cycles))
     later += filter(None, map(_modes_changed, result.names, found["control"].tolist()))
     # Whether the rounds were quiet is a part of the result.

@@ -57,7 +57,7 @@ from perfkit.collectors.host.measuring import (
     pointer,
     started,
 )
-from perfkit.collectors.kernel_notes import no_work
+from perfkit.collectors.kernel_notes import goes_by_time, no_work
 from perfkit.collectors.kernels import expect_kernel
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, expect_number, of_extra
 
@@ -508,8 +508,8 @@ def true_cycles(
     judged = judge(ticks, link, tolerance)
     result = _result(kernel.name, judged, found["ticks_process"], calls, quantile, link, fence if apart else None)
     result = _with_later(result, found, judged, fence if apart else 0.0)
-    if removed := no_work(kernel, kernel.name, result.cycles):
-        warnings.warn(removed, PerfkitWarning, stacklevel=2)
+    for note in filter(None, (no_work(kernel, kernel.name, result.cycles), goes_by_time(kernel, kernel.name))):
+        warnings.warn(note, PerfkitWarning, stacklevel=2)
     result = replace(result, waited=1 - float(ticks[:, 3].sum() / found["ticks"][:, 3].sum()))
     took = []
     for name in ("alone", "in_row"):

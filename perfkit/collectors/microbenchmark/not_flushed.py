@@ -6,6 +6,8 @@ from pathlib import Path
 
 from perfkit.collectors.host import toolchain
 
+NOT_COLD = "not cold"
+"""What the remark on a cold row begins with whose data no flush reached."""
 _LINE = 64  # bytes: a counter or pointer is no more than a line, which a region's own stores keep in the cache
 _DATA = re.compile(r"^[0-9a-f]+ ([0-9a-f]+) [bBdDrR] (\S+)$", re.MULTILINE)
 _ALLOCATORS = re.compile(
@@ -54,7 +56,7 @@ def not_flushed(
     if not what:
         return ""
     where = "which PK_FLUSH does not flush" if "pk_flush" in functions else "which is not flushed, as `memory` alone is"
-    return f"not cold: the kernel uses {', '.join(what)}, {where}: PK_FLUSH {{ pk_flush_range(address, bytes); }}"
+    return f"{NOT_COLD}: the kernel uses {', '.join(what)}, {where}: PK_FLUSH {{ pk_flush_range(address, bytes); }}"
 
 
 def _reached(functions: _Functions, start: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import now, read_state
 from perfkit.collectors.host.true_cycles import CLOCK, MOSTLY
 from perfkit.collectors.microbenchmark.compile import Built
+from perfkit.collectors.microbenchmark.not_flushed import NOT_COLD
 from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge_repetitions, unsettled_by
 from perfkit.collectors.microbenchmark.process import (
     Experiment,
@@ -190,6 +191,7 @@ def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
         "rare": list(got.rare),
         "gave": list(got.gave),
         "later": got.later,
+        "unflushed": got.unflushed,
         "pairs": list(got.pairs) if got.pairs is not None else None,
         "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
@@ -305,11 +307,15 @@ def _row(
     whole = _COUNTS_ARE_WHOLE if counts and built.marks and not study.is_program else ""
     bare = study.assembly is None and not (study.is_program or built.marks or built.message)
     idle = _IDLE if bare and figures["cycles"] < _IDLE_CYCLES else ""
+    warm = "" if NOT_COLD in built.message else _as_unflushed(chosen, figures["cycles"])
     vague = _VAGUE if below + above >= figures["cycles"] and below + above > 0 else ""
     why = "" if said.settled else unsettled_by(verdicts, calm, study.policy.tolerance, _passes(study), readings)
     short = _short(grain, steps * figures["cycles"])
     message = "; ".join(
-        filter(None, (built.message, why, short, vague, idle, waits, differ, changes, varies, states, few, told, whole))
+        filter(
+            None,
+            (built.message, warm, why, short, vague, idle, waits, differ, changes, varies, states, few, told, whole),
+        )
     )
     empty = built.message == EMPTY
     asleep = waits and not study.is_program and gave > MOSTLY * of  # what it takes to wake up is in the figure
@@ -427,6 +433,13 @@ _IDLE = (
     "it takes hardly more than an empty region does (1 to 2 cycles): if you expected more, the compiler worked it out "
     "beforehand or left it out: PK_KEEP the values that it begins with (long n = N; PK_KEEP(n);) and what it results in"
 )
+_COLDER = 1.1  # times as long as without the flush, from which it made a difference
+_AS_UNFLUSHED = (
+    NOT_COLD
+    + ": executions take no longer than behind a flush of other memory ({:,.1f} cycles). What the region reads "
+    "is elsewhere than in `memory`, which alone is flushed (PK_FLUSH {{ pk_flush_range(address, bytes); }} flushes the "
+    "rest), or larger than the caches, or it reads nothing"
+)
 _COUNTS_ARE_WHOLE = "events are counted in whole executions: PK_BEGIN and PK_END limit what is timed alone"
 
 
@@ -481,6 +494,12 @@ def _longer_on_average(experiment: Mapping[str, Any], ticks: float, cycles: floa
 def _on_average(more: float, much: float) -> str:
     """Say by how much more the windows take on average than the figure; less cannot be. Nothing within `much`."""
     return (_VARIES if more > 0 else _CONTRADICTS).format(abs(more)) if abs(more) > much else ""
+
+
+def _as_unflushed(chosen: Sequence[Mapping[str, Any]], cycles: float) -> str:
+    """Say that the flush of a cold region makes no difference, or nothing."""
+    without = median(float(one.get("unflushed", 0.0)) for one in chosen)
+    return _AS_UNFLUSHED.format(without) if cycles < _COLDER * without else ""
 
 
 def _few_seen(executions: int) -> str:

@@ -143,6 +143,8 @@ class Experiment:
     later : float
         Cycles of an execution in windows in a row that came after all runs, the mean without the longest in thirty.
         0: unknown, as in a cold study and of programs.
+    unflushed : float
+        Cycles of an execution of a cold region behind a flush of other memory. 0: unknown, as with a PK_FLUSH.
     pairs : (float, float), optional
         How many pairs of marks are in an execution on average, and the relative standard error of that, where not all
         windows have as many.
@@ -163,6 +165,7 @@ class Experiment:
     pairs: tuple[float, float] | None = None
     average: float = 0.0
     average_cycles: float = 0.0
+    unflushed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -323,7 +326,7 @@ class MeasuringProcess:
         apart: float | None = math.nan
         grain: Grain | None = None
         bias: Bias | None = None
-        lost = varies = average = average_cycles = 0.0
+        lost = varies = average = average_cycles = unflushed = 0.0
         rare: tuple[float, ...] = ()
         gave = (0, 0)
         later = 0.0
@@ -356,6 +359,8 @@ class MeasuringProcess:
                     rare = tuple(map(float, words[1:]))
                 elif words[0] == "pairs" and steps and len(words) == 3:
                     pairs = (float(words[1]), math.sqrt(float(words[2])))
+                elif words[0] == "unflushed" and steps and len(words) == 2:
+                    unflushed = float(words[1])
                 elif words[0] == "later" and steps and len(words) == 2:
                     later = float(words[1])
                 elif words[0] == "sentinel" and steps and len(words) == 3:
@@ -379,6 +384,7 @@ class MeasuringProcess:
                         pairs,
                         average,
                         average_cycles,
+                        unflushed,
                     )
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")

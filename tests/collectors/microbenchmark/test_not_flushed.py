@@ -79,3 +79,35 @@ def test_a_rows_message_says_it_and_is_right():
     assert "not cold: the kernel uses table" in warm["message"]
     assert "not cold" not in cold["message"]
     assert cold["cycles"] > 1.2 * warm["cycles"]
+
+
+ELSEWHERE = """#define _GNU_SOURCE
+#include <unistd.h>
+typedef struct { long next; char room[4152]; } node; // each on a page of its own
+static _Thread_local node own[65];
+static node *list;
+PK_SETUP {
+    list = WHERE == 0 ? (node *)pk->memory : WHERE == 1 ? own : (node *)sbrk(65 * sizeof *list);
+    for (int i = 0; i < 64; i++) list[i].next = (i * 27 + 11) % 64;
+}
+PK_REGION {
+    node here[2];
+    long at = 0;
+    here[0].next = 0;
+    PK_KEEP(here[0].next);
+    for (int k = 0; k < 64; k++) at = (WHERE == 3 ? here : list)[at].next;
+    PK_KEEP(at);
+}
+"""
+
+
+@pytest.mark.measures
+@pytest.mark.words
+def test_a_row_that_no_flush_slows_says_so():
+    """A stranger's list in thread-local memory, from `sbrk` or `shmat`: 684 cycles for 17,000, without a word."""
+    policy = {"repetitions": 3, "attempts": 2}
+    study = Study(ELSEWHERE, {"WHERE": [0, 1, 2, 3]}, cache="cold", memory="1 MiB", policy=policy)
+    table = Microbenchmark(jobs=1).collect(study).table.set_index("WHERE")
+    told = table["message"].str.contains("not cold: executions take no longer than behind a flush of other memory")
+    assert told.to_dict() == {0: False, 1: True, 2: True, 3: True}, table[["cycles", "message"]].to_string()
+    assert table["cycles"][0] > 5 * table["cycles"][1]

@@ -13,6 +13,7 @@
               longest few, and that average of an execution; cycles by the rate of the clock in all steady windows, 0: unknown),
               "rare row n added squares longest... n added squares longest..." (of windows, in a row with chains or not, and of chains: rare.h),
               "later cycles" (of an execution in windows in a row that come after all runs: the mean without the longest in thirty),
+              "unflushed cycles" (of an execution of a cold region behind a flush of other memory),
               "gave times executions" (how often this thread gave the processor up by itself, where it did),
               "lost share" (of the time, to interrupts and short waits, where windows are so long that these meet each),
               "pairs mean square" (of marks in an execution, and the square of its relative standard error, where not all have as many),
@@ -494,6 +495,26 @@ static int windows_of_run(const timed *what, pk_context *pk, window *last, const
     }
     return tried;
 }
+/* What executions of a cold region take behind a flush of as much other memory: as long, where no flush reaches what they read. */
+#define UNFLUSHED_WINDOWS 20
+#define UNFLUSHED_FOR 5e7 /* nanoseconds, from which three are enough */
+static char *others_memory; /* all of its pages are the system's page of zeros */
+static void flush_other(pk_context *pk) { pk_flush_range(others_memory, pk->memory_size); }
+static void answer_unflushed(const timed *what, pk_context *pk) {
+    double found[2][UNFLUSHED_WINDOWS];
+    int n[2] = {0, 0};
+    others_memory = mmap(NULL, pk->memory_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (others_memory == MAP_FAILED) return;
+    flush_other(pk); /* maps it */
+    uint64_t begun = nanoseconds();
+    for (int i = 0; i < 3 * UNFLUSHED_WINDOWS && n[1] < UNFLUSHED_WINDOWS && (i < 3 || nanoseconds() - begun < UNFLUSHED_FOR); i++) {
+        window one = {0};
+        once(what->run, flush_other, pk, 1, 1, -1, &one);
+        int calm = one.steady && is_quiet(one.level);
+        if (calm || n[0] < UNFLUSHED_WINDOWS) found[calm][n[calm]++] = one.cycles;
+    }
+    fprintf(answers, "unflushed %.6g\n", above_nothing(tenth(found[n[1] > 0], n[n[1] > 0])));
+}
 /* Of a name that is reported twice, with two values, a row would keep one: which is no one's choice. */
 static int twice_reported(const pk_context *pk) {
     if (*pk->pk_lost) return 0; /* names that were cut may be alike: that is told instead */
@@ -646,6 +667,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     if (watched_ns > 0) fprintf(answers, "lost %.6g\n", lost_ns / watched_ns + WAITED);
     if (one.grain > 0 && one.is_short)
         fprintf(answers, "grain %.6g %.6g %d\n", clock_step, clock_step * one.rate, !program && pk.pk_marked);
+    if (counter < 0 && cold && !program && !own_flush) answer_unflushed(&what, &pk);
     if (counter < 0) answer_apart(&what, &pk, fences);
     double again = sentinel();
     merge_reports(&pk);
