@@ -43,8 +43,8 @@ def goes_by_time(kernel: "Kernel", name: str) -> str:
     how = how or "rdtsc" * (_RDTSC in code or _RDTSCP in code)
     return how and (
         f"{name} may go by time (its code has {how}): what it does each so many microseconds is not in the figure as "
-        "it is where calls follow each other, since clocks are read and others are called between those that are timed; "
-        "nor is what handlers of a timer's signals do"
+        "it is where calls follow each other, since clocks are read and others are called between those that are "
+        "timed; nor is what handlers of a timer's signals do"
     )
 
 
