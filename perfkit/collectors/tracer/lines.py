@@ -22,6 +22,7 @@ import numpy as np
 
 from perfkit.collectors.tracer.demangle import demangled, forms
 from perfkit.collectors.tracer.elf import elf_as_it_is
+from perfkit.collectors.tracer.line_rows import line_rows
 from perfkit.errors import FormatError
 from perfkit.trace.system import is_system
 from perfkit.trace.trace import Trace
@@ -352,17 +353,12 @@ class _Unit:
     @cached_property
     def _table(self) -> tuple[list[int], list[Any]]:
         """Return addresses in order and the place of each, up to the next one (None: no code of this unit)."""
-        rows: list[tuple[int, int, Any]] = []
-        for entry in self._program.get_entries():
-            state = entry.state
-            if state is None:
-                continue
-            # At one address the end of a sequence comes before the start of the next; of several lines the last counts
-            place = None if state.end_sequence else (self._file(state.file), state.line)
-            rows.append((state.address, 0 if state.end_sequence else 1 + len(rows), place))
-        rows.sort(key=lambda row: row[:2])
+        # At one address the end of a sequence comes before the start of the next; of several lines the last counts.
+        rows = sorted(line_rows(self._program), key=lambda row: (row[0], not row[1]))
+        files = {number: self._file(number) for number in {row[2] for row in rows}}
         lines: list[Any] = []
-        for _, _, place in rows:
+        for _, ends, number, line in rows:
+            place = None if ends else (files[number], line)
             # Line 0 is code that belongs to no line: it goes with the line before.
             lines.append(lines[-1] if lines and lines[-1] and place and not place[1] else place)
         return [row[0] for row in rows], [place if place and place[1] else None for place in lines]
