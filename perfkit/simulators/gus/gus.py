@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.base.files import a_path, check_fields
+from perfkit.base.kept import all_kept
 from perfkit.base.results import Kind, Summarised, draw
 from perfkit.errors import DataError, PerfkitWarning, SettingError, expect, of_extra
 from perfkit.machine.core import Microarchitecture
@@ -118,7 +119,8 @@ class Gus:
             return program
 
     def _lowered(self, trace: Trace) -> Program:
-        return lower(trace.code, self.core, cache(self.instruction_tables(trace).form))
+        with all_kept():
+            return lower(trace.code, self.core, cache(self.instruction_tables(trace).form))
 
     def instruction_tables(self, trace: Trace) -> InstructionTables:
         """Return what instructions cost, forms of the trace that no table knows looked up where that is possible."""
