@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from perfkit.collectors.tracer.demangle import demangled, forms
+from perfkit.collectors.tracer.dwarf_bytes import line_rows, tags_of
 from perfkit.collectors.tracer.elf import elf_as_it_is
-from perfkit.collectors.tracer.line_rows import line_rows
 from perfkit.errors import FormatError
 from perfkit.trace.system import is_system
 from perfkit.trace.trace import Trace
@@ -31,6 +31,7 @@ Place = tuple[str, int]
 """A file's name and a line's number, from 1; ``("", 0)`` where they are unknown."""
 UNKNOWN: Place = ("", 0)
 _MOST_TEXT = 1 << 20  # characters of one source file kept with a trace
+_INLINED = 0x1D  # DW_TAG_inlined_subroutine
 _KEPT = 8  # files whose debug information is kept
 _TOO_LONG = "is too long to be kept"
 
@@ -384,7 +385,7 @@ class _Unit:
     def _callers(self, known: Mapping[int, Place], names: dict[int, str]) -> dict[int, Place]:
         """Return the calling line of those addresses whose code was inlined from an artificial or library function."""
         found: dict[int, Place] = {}
-        if known:
+        if known and _INLINED in tags_of(self._dwarf, self._unit):  # else thousands of functions are read for nothing
             self._system = {a for a, (file, _) in known.items() if is_system(file)}
             pending, addresses = list(self._unit.get_top_DIE().iter_children()), sorted(known)
             while pending:

@@ -1,7 +1,6 @@
-"""The rows of a DWARF line table, read from its bytes.
+"""What is read from the bytes of debug information (DWARF), of which pyelftools makes an object for each row and step.
 
-pyelftools makes an object of each row and another one of each step to it, for half a minute of a large program's
-debug information. A row here is four numbers.
+Of a large program these are millions, where a row is four numbers.
 """
 
 from typing import Any
@@ -12,6 +11,7 @@ Row = tuple[int, bool, int, int]
 _END_SEQUENCE, _SET_ADDRESS, _DEFINE_FILE = 1, 2, 3  # DW_LNE_*
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = 1, 2, 3, 4  # DW_LNS_*
 _CONST_ADD_PC, _FIXED_ADVANCE_PC = 8, 9
+_IMPLICIT_CONST = 0x21  # DW_FORM_*: the value stands in the abbreviation
 _LARGEST = 255  # opcode: its advance is that of `_CONST_ADD_PC`
 
 
@@ -78,6 +78,33 @@ def line_rows(program: Any) -> list[Row]:
                 header["file_entry"].append(program.structs.Dwarf_lineprog_file_entry.parse_stream(program.stream))
             at += length
     return rows
+
+
+def tags_of(dwarf: Any, unit: Any) -> set[int]:
+    """Return the tags (DW_TAG_*) of the entries that a unit may have: those that its abbreviations tell of.
+
+    Raises
+    ------
+    IndexError
+        The abbreviations are truncated.
+    """
+    stream, at = dwarf.debug_abbrev_sec.stream, 0
+    stream.seek(unit["debug_abbrev_offset"])
+    data = stream.read()
+    found: set[int] = set()
+    while True:
+        code, at = _number(data, at)
+        if not code:
+            return found
+        tag, at = _number(data, at)
+        found.add(tag)
+        at += 1  # whether there are children
+        form = 1
+        while form:  # a pair of zeros ends the list
+            _, at = _number(data, at)
+            form, at = _number(data, at)
+            if form == _IMPLICIT_CONST:
+                _, at = _number(data, at)
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
