@@ -41,8 +41,8 @@ def guessed(result: GusResult) -> str:
     if share >= _SHARE:
         return (
             f"{share:.0%} of its instructions are x87's (long double), whose latencies and ports come from LLVM's "
-            "tables and were not measured: three loops took 0.5, 1.3 and 1.3 times the simulated time on a Zen 4. double, "
-            "if its precision will do, is simulated better"
+            "tables and were not measured: three loops took 0.5, 1.3 and 1.3 times the simulated time on a Zen 4. "
+            "double, if its precision will do, is simulated better"
         )
     strings = np.array([bool(_STRINGS.match(text)) for text in texts])
     spent = result.spent.sum(axis=1)

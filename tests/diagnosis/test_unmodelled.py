@@ -15,8 +15,8 @@ pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 # So many NOPs of 16 bytes from the start of a line on, run so many times.
 NOPS = """void f(long n) {
     for (long i = 0; i < n; i++)
-        __asm__ volatile(".p2align 6\\n.rept COUNT\\n.byte 0x66,0x66,0x66,0x66,0x66,0x66,0x2e,0x0f,0x1f,0x84,0,0,0,0,0\\n"
-                         "nop\\n.endr");
+        __asm__ volatile(".p2align 6\\n.rept COUNT\\n"
+                         ".byte 0x66,0x66,0x66,0x66,0x66,0x66,0x2e,0x0f,0x1f,0x84,0,0,0,0,0\\nnop\\n.endr");
 }"""
 X87 = """double f(const double *a, long n) {
     long double s = 0;

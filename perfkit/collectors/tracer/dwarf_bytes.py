@@ -3,7 +3,7 @@
 Of a large program these are millions, where a row is four numbers.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 Row = tuple[int, bool, int, int]
 """An address, whether a sequence ends there (then its line is none), a file's number and a line."""
@@ -31,7 +31,7 @@ def line_rows(program: Any) -> list[Row]:
     start = program.program_start_offset
     program.stream.seek(start)
     data = program.stream.read(program.program_end_offset - start)
-    order = "little" if program.structs.little_endian else "big"
+    order: Literal["little", "big"] = "little" if program.structs.little_endian else "big"
     # Of each special opcode: by how much it moves the address and the line.
     steps = [((k - base) // span * unit, least + (k - base) % span) for k in range(base, _LARGEST + 1)]
     constant = (_LARGEST - base) // span * unit

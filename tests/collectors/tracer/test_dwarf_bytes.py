@@ -26,8 +26,8 @@ def rows(program: bytes, **header):
     data = b"before" + program + b"behind"
     return line_rows(
         SimpleNamespace(
-            header=HEADER | header, stream=io.BytesIO(data), program_start_offset=6, program_end_offset=6 + len(program),
-            structs=SimpleNamespace(little_endian=True),
+            header=HEADER | header, stream=io.BytesIO(data), structs=SimpleNamespace(little_endian=True),
+            program_start_offset=6, program_end_offset=6 + len(program),
         )
     )  # fmt: skip
 
