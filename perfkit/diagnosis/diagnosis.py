@@ -20,6 +20,7 @@ from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.diagnosis import words
 from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words, keeping
+from perfkit.diagnosis.unmodelled import fetched, guessed
 from perfkit.diagnosis.words import SETS
 from perfkit.errors import FormatError, listed, of_extra
 from perfkit.simulators.groups import group
@@ -410,7 +411,7 @@ class Diagnosis(Summarised):
             grave.append(f"uncertain: {self.uncertain}")
         elif self.is_far and self.apart is not None:
             far = f"the model is {words.lies(self.apart)} the measured time: do not rely on this"
-            grave.append(". ".join(filter(None, (far, self._faulted))))
+            grave.append(". ".join(filter(None, (far, self._explanation))))
         hottest = self.candidates[0] if self.candidates else None
         if hottest is not None and hottest.share and _unsure(hottest):
             slight.append("hardly any samples were taken: this may not be where the time goes")
@@ -434,8 +435,15 @@ class Diagnosis(Summarised):
         """`difference`, with what may explain it, or that nothing does."""
         if not self.difference:
             return ""
-        why = self._faulted if self.apart is not None and self.apart < 0 else ""
+        why = self._explanation
         return f"{self.difference}. {why}" if why else f"{self.difference}, which nothing here explains"
+
+    @cached_property
+    def _explanation(self) -> str:
+        """What may explain that measured and simulated cycles differ; "" where nothing here does."""
+        more = self.measured.cycles - self.result.cycles if self.measured is not None else 0.0
+        found = (self._faulted or fetched(self.result, more)) if more > 0 else ""
+        return found or guessed(self.result)
 
     @property
     def _faulted(self) -> str:

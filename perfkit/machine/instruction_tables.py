@@ -175,7 +175,7 @@ class InstructionTables:
     def _unknown(self, code: StaticCode) -> dict[str, str]:
         """Return the forms of `code` that no complete layer knows -> the text of one such instruction."""
         found: dict[str, str] = {}
-        for instruction in decode.decode(code):
+        for instruction in dict(zip(code.encoding, decode.decode(code), strict=True)).values():  # of those alike one
             form = decode.form_name(instruction)
             if form in found or any(self._base(name) is not None for name in (form, *decode.simpler_forms(form))):
                 continue

@@ -23,8 +23,9 @@ def places(trace: "Trace") -> list[str]:
     Code of a linkage stub (PLT) or of a library is where the call that leads to it is.
     """
     code, addresses = trace.code, trace.object_addresses().tolist()
-    each = ((code.file[k], int(code.line[k]), addresses[k]) for k in standing(trace))
-    return [f"{Path(name).name}:{line}" if line else f"{address:#x}" for name, line, address in each]
+    names = {file: Path(file).name for file in set(code.file)}
+    each = ((names[code.file[k]], int(code.line[k]), addresses[k]) for k in standing(trace))
+    return [f"{name}:{line}" if line else f"{address:#x}" for name, line, address in each]
 
 
 def standing(trace: "Trace") -> list[int]:

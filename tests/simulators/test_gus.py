@@ -1,5 +1,6 @@
 """Gus: hand-computed loops on every core, invariants, and four passes that must agree."""
 
+import gc
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +15,15 @@ from perfkit import datasets
 from perfkit.collectors import Tracer
 from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
+from perfkit.machine.instruction_tables import InstructionTables
+from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.causality import causality, schedule
 from perfkit.simulators.gus.gus import ACCOUNT, Gus, top_cause
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.gus.sensitivity import sensitivity, what_if
 from perfkit.simulators.gus.timing import static
 from perfkit.simulators.memory.memory import go_through
+from perfkit.simulators.program.lowering import lower
 from perfkit.trace.trace import Trace
 from tests.simulators.assembled import loop, needs_assembler
 
@@ -616,3 +620,31 @@ def test_calls_and_returns_do_not_go_in_pairs(tmp_path):
     subprocess.run(["gcc", "-O2", tmp_path / "calls.c", "-o", tmp_path / "calls"], check=True)
     trace = Tracer(callees=True).run(tmp_path / "calls", "calls")
     assert Gus("zen5", warm="all").run(trace).cycles / 300 == pytest.approx(17, rel=0.1)
+
+
+def test_code_is_lowered_once_as_long_as_a_result_holds_it(monkeypatch):
+    """An answer asks a dozen simulations of one trace, and code of thousands of functions takes seconds."""
+    lowered = []
+
+    def counted(code, core, forms):
+        lowered.append((code, core))
+        return lower(code, core, forms)
+
+    monkeypatch.setattr("perfkit.simulators.gus.gus.lower", counted)
+    trace, other = (datasets.load(f"traces/{name}") for name in ("fig1a", "fig1b"))
+    core = Microarchitecture.load("skylake_x")
+    first, second = beside(lambda warm: Gus(core, warm=warm).run(trace), ("none", "all"))
+    assert len(lowered) == 1
+    assert first.program is second.program
+    first.sensitivity((2.0,), ["rob"])
+    assert len(lowered) == 1
+    assert Gus(core).program(other).code is other.code
+    wide = core.scaled("rob", 2.0)
+    assert Gus(wide).run(trace).program.core is wide
+    tables = InstructionTables.load(core, {"NOPD": {"latency": 3}})
+    assert Gus(core, tables).run(trace).program is not first.program
+    assert len(lowered) == 4
+    del first, second
+    gc.collect()
+    Gus(core).program(trace)
+    assert len(lowered) == 5

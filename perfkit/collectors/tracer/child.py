@@ -180,7 +180,7 @@ class Session:
 
     def load(self) -> None:
         """Load the code, before anything else is mapped: so that its addresses are the same every time."""
-        from perfkit.collectors.tracer.copied import bind, held_before, load_mode
+        from perfkit.collectors.tracer.copied import bind, construct, held_before, load_mode
         from perfkit.collectors.tracer.elf import ElfFile
 
         spec = self.spec
@@ -189,7 +189,9 @@ class Session:
         program = spec["program"] and not spec.get("script")
         if program:
             path = str(Path(spec["scratch"]) / "program.so")
-            Path(path).write_bytes(self.elf.without_pie_flag())
+            # Constructors may look into what is copied (a type, a virtual function); pinned ones have a heap of theirs.
+            late = bool(self.elf.copied) and not spec.get("pinned")
+            Path(path).write_bytes(self.elf.without_pie_flag(constructs=not late))
             before = held_before(self.elf)
         mode = ctypes.RTLD_GLOBAL if program else load_mode(self.elf)
         if spec.get("pinned"):
@@ -204,6 +206,8 @@ class Session:
             raise Unloadable(unloaded(Path(spec["path"]), str(error).removeprefix(f"{path}: "))) from error
         if program:
             bind(self.elf, self.library._handle, before, self.libc)
+            if late:
+                construct(self.elf, self.library._handle)
         # A dlopen handle is glibc's link_map, whose first field is the load address.
         self.load_address = ctypes.c_uint64.from_address(self.library._handle).value
         self.home, self.home_address = self.elf, self.load_address

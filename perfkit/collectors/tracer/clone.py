@@ -9,6 +9,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 from iced_x86 import (
@@ -70,7 +71,7 @@ class ClonedBlock:
     instructions: list[Instruction]
     accesses: list[list[Access]]
 
-    @property
+    @cached_property
     def slots(self) -> int:
         """Addresses recorded for one execution."""
         return sum(access.slots for each in self.accesses for access in each)
@@ -474,6 +475,7 @@ def encoded(instructions: list[Instruction], address: int) -> bytes:
 def _body(e: Emitter, region: Region, block: ClonedBlock, thunk: int) -> None:
     """Copy a block's instructions, each after the recording of its accesses."""
     behind = -8 * block.slots
+    opens = region.opens and block.function == region.entry.name
     for i, each in zip(block.instructions, block.accesses, strict=True):
         strings = []
         for access in each:
@@ -482,7 +484,7 @@ def _body(e: Emitter, region: Region, block: ClonedBlock, thunk: int) -> None:
                 strings.append((access, behind))
             behind += 8 * access.slots
         # What lies between two calls of the function that starts the threads' loops is a phase of the program.
-        begins_phase = region.opens and block.function == region.entry.name and i.flow_control in _CALLS
+        begins_phase = opens and i.flow_control in _CALLS
         if begins_phase:
             e.locked(Code.INC_RM64, e.shared(entry.PHASE))
         if i.flow_control in _INDIRECT:

@@ -646,8 +646,10 @@ class Child:
                 f"({disassembled(first[0], bytes.fromhex(first[1]))}), "
                 f"after {self._executed(count):,} traced instructions"
             )
-        else:
+        elif hasattr(self, "static"):
             last = f" outside of {self.job.function} (at {rip:#x})"
+        else:
+            last = " before its main function: in a constructor, its own or a library's"
         name = signal.Signals(number).name
         if number in (signal.SIGSEGV, signal.SIGBUS) and _sets_handlers(self.job.path):
             last += " (a handler that the program sets for that is not called while it is recorded)"

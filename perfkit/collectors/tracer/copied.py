@@ -2,9 +2,9 @@
 
 A program refers to such a variable by a place of its own. The dynamic linker copies the variable there, and has every
 library use that place. Of a program that is loaded as a library it takes the program's own place for the variable:
-nothing is copied, and libraries that the process had before, as the C library, keep theirs. So this does both. What a
-library that comes with the program has in such a variable can be copied only after constructors ran: where these
-change it in part, the rest is not what it would be.
+nothing is copied, and libraries that the process had before, as the C library, keep theirs. So this does both, and runs
+the program's constructors only then. What a library that comes with the program has in such a variable can be copied
+only after the library's own constructors ran: where these change it in part, the rest is not what it would be.
 """
 
 import ctypes
@@ -100,7 +100,7 @@ def bind(program: ElfFile, handle: int, before: Standing, libc: Any) -> None:
     libc
         The C library, for `mprotect`.
     """
-    base = int(ctypes.cast(handle, ctypes.POINTER(_LinkMap)).contents.base)
+    base = _base(handle)
     copies = {symbol.name: (base + symbol.address, symbol.size) for symbol in program.copied}
     for name, (variable, was) in before.values.items():
         copy, size = copies[name]
@@ -119,6 +119,21 @@ def bind(program: ElfFile, handle: int, before: Standing, libc: Any) -> None:
         pointer = ctypes.c_uint64.from_address(at)
         if pointer.value != copy + addend and _writable(at, 8, libc):
             pointer.value = copy + addend
+
+
+def construct(program: ElfFile, handle: int) -> None:
+    """Run the constructors of a program that was loaded without (`ElfFile.without_pie_flag`), in their order."""
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    no_words = (ctypes.c_void_p * 1)()
+    environment = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ")
+    for place in program.constructors:
+        at = ctypes.c_uint64.from_address(_base(handle) + place).value
+        kind(at)(0, ctypes.addressof(no_words), environment.value)
+
+
+def _base(handle: int) -> int:
+    """Return what was added to the addresses of a loaded file."""
+    return int(ctypes.cast(handle, ctypes.POINTER(_LinkMap)).contents.base)
 
 
 def _copy(to: int, place: int, size: int, libc: Any) -> None:

@@ -33,6 +33,7 @@ _STT_OBJECT, _STT_FUNC, _STT_FILE, _STT_GNU_IFUNC = 1, 2, 4, 10
 _STB_LOCAL, _STB_GLOBAL, _STB_GNU_UNIQUE, _SYMBOL_SIZE = 0, 1, 10, 24
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
 _DT_NEEDED, _DT_RPATH, _DT_RUNPATH = 1, 15, 29
+_DT_INIT_ARRAY, _DT_INIT_ARRAYSZ = 25, 27
 _R_COPY, _R_POINTER, _R_RELATIVE = 5, 6, 8  # of x86-64: R_X86_64_COPY; R_X86_64_GLOB_DAT; R_X86_64_RELATIVE
 
 
@@ -466,14 +467,27 @@ class ElfFile:
             s.kind == _PT_LOAD and s.flags & 2 and s.address <= address < s.address + s.file_size for s in self.segments
         )
 
-    def without_pie_flag(self) -> bytes:
-        """Return the file's bytes, changed so that a dynamic linker agrees to load a program as a library."""
+    def without_pie_flag(self, *, constructs: bool = True) -> bytes:
+        """Return the file's bytes, changed so that a dynamic linker agrees to load a program as a library.
+
+        Without `constructs` its constructors are left to whoever loads it.
+        """
         data = bytearray(self.data)
         at = self._flag_1()
         if at is not None:
             (flags,) = struct.unpack_from("<Q", data, at)
             struct.pack_into("<Q", data, at, flags & ~_DF_1_PIE)
+        at = None if constructs else self._dynamic_at(_DT_INIT_ARRAYSZ)
+        if at is not None:
+            struct.pack_into("<Q", data, at, 0)
         return bytes(data)
+
+    @cached_property
+    def constructors(self) -> range:
+        """Where the pointers to its constructors lie, by address (before relocation)."""
+        values = dict(self._dynamic)
+        start = values.get(_DT_INIT_ARRAY, 0)
+        return range(start, start + values.get(_DT_INIT_ARRAYSZ, 0), 8)
 
     def without_unique(self) -> bytes:
         """Return the file's bytes, changed so that its variables are its own.
@@ -515,13 +529,18 @@ class ElfFile:
 
     def _flag_1(self) -> int | None:
         """Return the file offset of DT_FLAGS_1's value where it says 'position-independent program'."""
+        at = self._dynamic_at(_DT_FLAGS_1)
+        return at if at is not None and struct.unpack_from("<Q", self.data, at)[0] & _DF_1_PIE else None
+
+    def _dynamic_at(self, wanted: int) -> int | None:
+        """Return the file offset of the value that the dynamic linker is told under a tag."""
         for segment in self.segments:
             if segment.kind == _PT_DYNAMIC:
                 for at in range(segment.offset, segment.offset + segment.file_size, 16):
-                    tag, value = struct.unpack_from("<QQ", self.data, at)
+                    tag, _ = struct.unpack_from("<QQ", self.data, at)
                     if tag == _DT_NULL:
                         break
-                    if tag == _DT_FLAGS_1 and value & _DF_1_PIE:
+                    if tag == wanted:
                         return at + 8
         return None
 

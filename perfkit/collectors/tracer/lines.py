@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from perfkit.collectors.tracer.demangle import demangled, forms
+from perfkit.collectors.tracer.dwarf_bytes import line_rows, tags_of
 from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.errors import FormatError
 from perfkit.trace.system import is_system
@@ -30,6 +31,7 @@ Place = tuple[str, int]
 """A file's name and a line's number, from 1; ``("", 0)`` where they are unknown."""
 UNKNOWN: Place = ("", 0)
 _MOST_TEXT = 1 << 20  # characters of one source file kept with a trace
+_INLINED = 0x1D  # DW_TAG_inlined_subroutine
 _KEPT = 8  # files whose debug information is kept
 _TOO_LONG = "is too long to be kept"
 
@@ -352,17 +354,12 @@ class _Unit:
     @cached_property
     def _table(self) -> tuple[list[int], list[Any]]:
         """Return addresses in order and the place of each, up to the next one (None: no code of this unit)."""
-        rows: list[tuple[int, int, Any]] = []
-        for entry in self._program.get_entries():
-            state = entry.state
-            if state is None:
-                continue
-            # At one address the end of a sequence comes before the start of the next; of several lines the last counts
-            place = None if state.end_sequence else (self._file(state.file), state.line)
-            rows.append((state.address, 0 if state.end_sequence else 1 + len(rows), place))
-        rows.sort(key=lambda row: row[:2])
+        # At one address the end of a sequence comes before the start of the next; of several lines the last counts.
+        rows = sorted(line_rows(self._program), key=lambda row: (row[0], not row[1]))
+        files = {number: self._file(number) for number in {row[2] for row in rows}}
         lines: list[Any] = []
-        for _, _, place in rows:
+        for _, ends, number, line in rows:
+            place = None if ends else (files[number], line)
             # Line 0 is code that belongs to no line: it goes with the line before.
             lines.append(lines[-1] if lines and lines[-1] and place and not place[1] else place)
         return [row[0] for row in rows], [place if place and place[1] else None for place in lines]
@@ -388,15 +385,11 @@ class _Unit:
     def _callers(self, known: Mapping[int, Place], names: dict[int, str]) -> dict[int, Place]:
         """Return the calling line of those addresses whose code was inlined from an artificial or library function."""
         found: dict[int, Place] = {}
-        if known:
+        if known and _INLINED in tags_of(self._dwarf, self._unit):  # else thousands of functions are read for nothing
             self._system = {a for a, (file, _) in known.items() if is_system(file)}
-            pending, addresses = list(self._unit.get_top_DIE().iter_children()), sorted(known)
-            while pending:
-                child = pending.pop()
-                if child.tag == "DW_TAG_subprogram":
-                    self._inlined(child, addresses, found, names)
-                elif child.tag == "DW_TAG_namespace":  # where Rust keeps its functions
-                    pending += child.iter_children()
+            addresses = sorted(known)
+            for function in _functions(self._unit.get_top_DIE()):
+                self._inlined(function, addresses, found, names)
         return found
 
     def _inlined(self, die: Any, addresses: Sequence[int], found: dict[int, Place], names: dict[int, str]) -> None:
@@ -434,6 +427,18 @@ class _Unit:
         if file and not is_system(file):
             found.update(dict.fromkeys(addresses, (file, int(die.attributes["DW_AT_call_line"].value))))
             names.update(dict.fromkeys(addresses, _name(origin)))
+
+
+def _functions(die: Any) -> Iterator[Any]:
+    """Yield the functions in a unit, in the order of the file: pyelftools inserts each entry into a list of those read.
+
+    From the end on, each of some 100,000 moved all others.
+    """
+    for child in die.iter_children():
+        if child.tag == "DW_TAG_subprogram":
+            yield child
+        elif child.tag == "DW_TAG_namespace":  # where Rust keeps its functions
+            yield from _functions(child)
 
 
 def _name(die: Any) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.base.files import existing
+from perfkit.base.kept import all_kept
 from perfkit.collectors.tracer.arguments import described_arguments
 from perfkit.collectors.tracer.bounds import BeyondWarning, misses
 from perfkit.collectors.tracer.demangle import demangled, named_as
@@ -148,10 +149,11 @@ class Tracer:
         elf, symbol = self._checked(binary, function)
         arguments, script = [str(word) for word in arguments], _script(binary)
         why_not = "" if script else self._obstacle(elf, None)
-        recording, backend, reason = self._record(elf, symbol.name, arguments, why_not, None, script)
         settings = self if not self.begin else replace(self, begin=elf.symbol(self.begin), end=elf.symbol(self.end))
-        about = _of_program(elf, script or elf.path, function, arguments, backend, reason)
-        return settings._finish(recording, about, (elf.path.parent,))
+        with all_kept():
+            recording, backend, reason = self._record(elf, symbol.name, arguments, why_not, None, script)
+            about = _of_program(elf, script or elf.path, function, arguments, backend, reason)
+            return settings._finish(recording, about, (elf.path.parent,))
 
     def run_threads(
         self, binary: str | Path, function: str, arguments: Sequence[str] = (), *, beside: Sequence[str] = ()

@@ -11,13 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.base.files import a_path, check_fields
+from perfkit.base.kept import all_kept
 from perfkit.base.results import Kind, Summarised, draw
 from perfkit.errors import DataError, PerfkitWarning, SettingError, expect, of_extra
 from perfkit.machine.core import Microarchitecture
@@ -50,6 +53,9 @@ SETTLED = 0.005  # mispredicted branches below which it has
 ACCOUNT = "an account of the cycles, not of what would help"  # said wherever the parts of a stack are told
 WARM = ("none", "caches", "all", "predicted")
 _ENDLESS = 64.0  # times the entries of a buffer: more than any program here fills
+# Code as a core sees it, by the identities of the two, as long as a result or somebody else holds it: it holds both.
+_LOWERED: WeakValueDictionary[tuple[int, int], Program] = WeakValueDictionary()
+_LOWERING = Lock()
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,18 @@ class Gus:
     def program(self, trace: Trace) -> Program:
         """Return the trace's static code as this core sees it."""
         expect_trace(trace, "Gus")
-        return lower(trace.code, self.core, cache(self.instruction_tables(trace).form))
+        if self.tables is not None:
+            return self._lowered(trace)
+        with _LOWERING:  # of two simulations beside each other one waits for the other's
+            key = id(trace.code), id(self.core)
+            program = _LOWERED.get(key)
+            if program is None:
+                program = _LOWERED[key] = self._lowered(trace)
+            return program
+
+    def _lowered(self, trace: Trace) -> Program:
+        with all_kept():
+            return lower(trace.code, self.core, cache(self.instruction_tables(trace).form))
 
     def instruction_tables(self, trace: Trace) -> InstructionTables:
         """Return what instructions cost, forms of the trace that no table knows looked up where that is possible."""

@@ -1,10 +1,10 @@
 """An x86-64 trace's static code as numbers for one core: operands, fusion, eliminated moves, schedulers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from perfkit.simulators.program.program import CALL, CONDITIONAL, INDIRECT, RETU
 from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import constants, decode, form_name
 
+_Told = TypeVar("_Told")
 _FLAGS = 64  # the register number of the flags
 
 # Instructions whose result does not depend on their operands when these are one register.
@@ -47,7 +48,9 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     """Return the program that x86-64 `code` is on `core`, with each form's figures taken from `forms`."""
     decoded = decode(code)
     n = len(decoded)
-    found = [forms(_PAD if _mnemonic(i) in _PADS else form_name(i)) for i in decoded]
+    alike = _alike(code)
+    names = alike(form_name, decoded)
+    found = [forms(_PAD if _mnemonic(i) in _PADS else name) for i, name in zip(decoded, names, strict=True)]
     strings = [form.is_guessed_string for form in found]
     found = [string_form(form, core) if k else form for form, k in zip(found, strings, strict=True)]
     second, copies = fused_pairs(code, decoded, core), fused_copies(code, decoded, core)
@@ -59,12 +62,13 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     latency = np.zeros(n)
     uses: list[list[tuple[int, float]]] = []
     load_uses = np.zeros(n, dtype=np.int32)
-    operands = [_operands(i) for i in decoded]
+    operands = alike(_operands, decoded)
     operands = [_stepped(o) if k else o for o, k in zip(operands, strings, strict=True)]
     added = _added_at_rename(decoded, core)
+    renamed = alike(partial(_eliminated, core=core), decoded)
     nops, waits = _fused_nops(code, decoded, operands, core), _stack_waits(code, decoded, core)
     for k, (instruction, form) in enumerate(zip(decoded, found, strict=True)):
-        eliminated = k in added or _eliminated(instruction, core)
+        eliminated = k in added or renamed[k]
         whole = max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
         slots[k] = 0 if k in second or k in copies or k in nops else whole + (k in waits)
         latency[k] = 0.0 if eliminated else form.latency + (core.feature("stack_sync", 0) if k in waits else 0)
@@ -99,17 +103,28 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         named=np.array(
             [len(u) > 0 and any(16 <= r < 48 for r in o.written) for o, u in zip(operands, uses, strict=True)]
         ),
-        early=np.where(_closed(code, decoded, core), 0.0, np.array([_early(i, core) for i in decoded])),
+        early=np.where(_closed(code, decoded, core), 0.0, np.array(alike(partial(_early, core=core), decoded))),
         scheduler=np.array(
             [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
             dtype=np.int8,
         ),
-        ending=np.array([_ending(i) for i in decoded], dtype=np.int8),
+        ending=np.array(alike(_ending, decoded), dtype=np.int8),
         constants=np.array(constants(code), dtype=np.uint8),
-        wide=np.array([form_name(i).startswith("EVEX_") for i in decoded], dtype=np.bool_),
+        wide=np.array([name.startswith("EVEX_") for name in names], dtype=np.bool_),
         expression=_expressions(code, decoded, str(core.feature("memory_renaming", "none"))),
         forms=tuple(found),
     )
+
+
+def _alike(code: StaticCode) -> Callable[[Callable[[Any], _Told], Sequence[Any]], list[_Told]]:
+    """Return what asks a question about each instruction of which its bytes are the answer: once for those alike."""
+    first = {encoding: k for k, encoding in enumerate(code.encoding)}
+
+    def asked(question: Callable[[Any], _Told], decoded: Sequence[Any]) -> list[_Told]:
+        known = {encoding: question(decoded[k]) for encoding, k in first.items()}
+        return [known[encoding] for encoding in code.encoding]
+
+    return asked
 
 
 def _stepped(operands: "_Operands") -> "_Operands":
@@ -279,8 +294,9 @@ def fused_copies(code: StaticCode, decoded: Sequence[Any], core: Microarchitectu
     found: set[int] = set()
     if not (feature and feature.value):
         return found
+    block = code.block
     for k, (first, then) in enumerate(pairwise(decoded)):
-        if code.block[k] != code.block[k + 1] or _mnemonic(then) not in _COPIED or not _eliminated(first, core):
+        if block[k] != block[k + 1] or _mnemonic(then) not in _COPIED or not _eliminated(first, core):
             continue
         if then.op_kind(0) == OpKind.REGISTER and then.op_register(0) == first.op_register(0):
             found.add(k)
@@ -294,9 +310,10 @@ def _fused_nops(
     found: set[int] = set()
     most = core.feature("nop_fusion", 0)
     most = 15 if most is True else int(most)  # true in files of before
+    block = code.block
     for k in range(1, len(decoded)):
         first, then = decoded[k - 1 : k + 1]
-        if _mnemonic(then) not in _NOTHING or code.block[k] != code.block[k - 1] or k - 1 in found:
+        if _mnemonic(then) not in _NOTHING or block[k] != block[k - 1] or k - 1 in found:
             continue
         vectors = any(16 <= r < 56 for r in (*operands[k - 1].data, *operands[k - 1].written))
         if first.len + then.len <= most and not vectors:
@@ -436,10 +453,10 @@ def _unlaminated(instruction: Any, form: InstructionForm, core: Microarchitectur
 
     Intel 64 and IA-32 Architectures Optimization Reference Manual, "Micro-fusion and un-lamination".
     """
-    from iced_x86 import OpKind, Register
-
     if core.vendor != "Intel" or not form.loads or form.unfused_uops <= form.fused_uops or instruction.op_count < 3:
         return 0
+    from iced_x86 import OpKind, Register
+
     memory = any(instruction.op_kind(i) == OpKind.MEMORY for i in range(instruction.op_count))
     return int(memory and instruction.memory_index != Register.NONE)
 

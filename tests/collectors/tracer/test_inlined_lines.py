@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.lines import inlined_from, places_of
+from perfkit.collectors.tracer.lines import _functions, _name, inlined_from, places_of
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.trace.standing import is_system
 
@@ -84,3 +84,21 @@ def test_each_function_looks_at_its_own_addresses(tmp_path: Path) -> None:
     found = places_of(tmp_path / "many", asked)
     assert {line for _, line in found.values()} == {3 * k + 2 for k in range(300)}
     assert 0 < Counted.times < 60 * 300  # to be sorted and found, some ten comparisons each time: 300 times 300 before
+
+
+def test_functions_are_read_in_the_order_of_the_file_and_those_of_namespaces_among_them(tmp_path):
+    """Read from the end on, each entry moved all others of a list: 100 s of a C++ unit with 300,000 of them."""
+    from elftools.elf.elffile import ELFFile
+
+    source = tmp_path / "a.cpp"
+    source.write_text(
+        "int a(int x) { return x; }\n"
+        "namespace one { int b(int x) { return x; } namespace two { int c(int x) { return x; } } }\n"
+        "int d(int x) { return x; }\n"
+    )
+    subprocess.run(["g++", "-g", "-O1", "-c", source, "-o", tmp_path / "a.o"], check=True)
+    with (tmp_path / "a.o").open("rb") as file:
+        (unit,) = ELFFile(file).get_dwarf_info().iter_CUs()
+        found = [(die.offset, _name(die)) for die in _functions(unit.get_top_DIE())]
+    assert found == sorted(found)
+    assert {name for _, name in found} == {"a", "one::b", "one::two::c", "d"}

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import time_calls
+from perfkit.collectors.tracer.tracer import Tracer
 
 pytestmark = pytest.mark.skipif(
     os.uname().machine != "x86_64" or shutil.which("gcc") is None, reason="needs gcc on x86-64"
@@ -205,6 +207,53 @@ def test_an_exception_of_a_timed_call_reaches_its_caller(tmp_path):
     subprocess.run([tmp_path / "throws"], check=True)
     found = time_calls(tmp_path / "throws", "work", seconds=10)
     assert (found.calls, found.ended) == (9, "")
+
+
+CONSTRUCTED = {
+    # The type of what is thrown, and the type of the facets that the streams ask for, are copies in the program.
+    "throws": """
+        #include <stdexcept>
+        long known;
+        struct Begins {
+            Begins() { try { throw std::out_of_range("x"); } catch (const std::out_of_range &) { known = 5; } }
+        };
+        static Begins begins;
+    """,
+    "streams": """
+        #include <iostream>
+        #include <regex>
+        long known = std::regex_match("abcbcd", std::regex("a(b|c)*d")) ? 5 : 0;
+    """,
+    "in_order": """
+        #include <stdexcept>
+        long known = 2;
+        void never(void) { throw std::out_of_range("x"); }
+        __attribute__((constructor(300))) void then(int, char **words, char **all) {
+            known += known == 3 && words && all ? 2 : 0;
+        }
+        __attribute__((constructor(200))) void first(void) { known += 1; }
+    """,
+}
+
+
+@pytest.mark.parametrize("kind", CONSTRUCTED)
+def test_constructors_find_the_types_that_the_program_copies(tmp_path, kind):
+    """They ran while the program was loaded, before anything was copied: a call of nothing."""
+    source = tmp_path / "begins.cpp"
+    source.write_text(
+        CONSTRUCTED[kind]
+        + """
+        __attribute__((noipa)) long work(long k) { return k + known; }
+        int main() { long sum = 0; for (long k = 0; k < 9; k++) sum += work(k); return sum == 36 + 9 * 5 ? 0 : 3; }
+        """
+    )
+    subprocess.run(["g++", "-O2", source, "-o", tmp_path / "begins"], check=True)
+    subprocess.run([tmp_path / "begins"], check=True)
+    assert ElfFile(tmp_path / "begins").copied
+    found = time_calls(tmp_path / "begins", "work", seconds=10)
+    assert (found.calls, found.ended) == (9, "")
+    trace = Tracer().run(tmp_path / "begins", "work")
+    assert trace.provenance.extra["exit_status"] == "0"
 
 
 FLUSHES = DECAYS.replace("#include <stdlib.h>", "#include <stdlib.h>\n    #include <xmmintrin.h>").replace(
