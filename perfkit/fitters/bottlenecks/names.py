@@ -14,7 +14,7 @@ from perfkit import datasets
 from perfkit.errors import listed
 from perfkit.fitters.bottlenecks.features import any_of
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, modes, normalise, other_core
 
 # Events that a core's processors do not list: one may have been left out of a list, or been renamed. Several show
 # another processor where one lists them, and so large a share of the dump.
@@ -146,11 +146,12 @@ def matched(events: Iterable[str], *, simulated: bool, vendor: str = "", core: s
 def beyond(events: Iterable[str], time: str) -> list[tuple[str, Mapping[str, str]]]:
     """Return the events of a dump that count what is not modelled, with their entries of ``[beyond]`` in events.toml.
 
-    ``time`` is the event that time is measured in: those that another kind of core counted are left out.
+    ``time`` is the event that time is measured in: those that another kind of core counted are left out, and those
+    that do not count all of its modes (user, kernel).
     """
     known = event_map()["beyond"]
-    mine = [(event, known.get(normalise(event))) for event in events if not other_core(event, time)]
-    return [(event, one) for event, one in mine if one]
+    mine = [event for event in events if not other_core(event, time) and set(modes(time)) <= set(modes(event))]
+    return [(event, known[normalise(event)]) for event in mine if normalise(event) in known]
 
 
 @cache
@@ -254,9 +255,9 @@ def unused(events: Iterable[str], names: Sequence[Named], vendor: str, core: str
             rows.append((event, not_of + (f", but of {told}" if told else ""), sure))
         elif mine:
             same = {one.real for one in names if one.simulated in {row[0] for row in mine}}
-            rows.append(
-                (event, f"counts what {listed(sorted(same))} does" if same else "counts a part of a sum", False)
-            )
+            why = f"counts what {listed(sorted(same))} does" if same else "counts a part of a sum"
+            apart = same and time and modes(event) != modes(time)
+            rows.append((event, f"counted in another mode than {time}" if apart else why, False))
         elif name in event_map()["beyond"]:
             rows.append((event, "counts what is not modelled: told where it takes much of the cycles", False))
         else:
