@@ -1,5 +1,7 @@
 """Parts of a core that are full, or left empty, by what a processor counts: the front end, one port, the divider."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -109,6 +111,13 @@ def test_what_is_not_modelled_is_ahead_where_all_else_can_give_less(share, left,
         ("golden_cove", "cpu_clk_unhalted.pause", 0.5, 0.5),
         ("golden_cove", "topdown-bad-spec", 3.0, 0.5),  # of six places
         ("skylake_x", "mem_load_l3_hit_retired.xsnp_hitm", 0.01, 0.35),  # 70 cycles each, two at once
+        ("skylake_x", "rob_misc_events.pause_inst", 0.006, 0.6),  # 100 cycles each
+        ("ice_lake", "misc_retired.pause_inst", 0.006, 0.6),
+        ("skylake_x", "mem_inst_retired.lock_loads", 0.04, 0.64),  # 16 cycles each
+        ("skylake_x", "page-faults", 0.0004, 0.4),  # a thousand cycles each
+        ("skylake_x", "ld_blocks_partial.address_alias", 0.12, 0.6),  # 5 cycles each
+        ("golden_cove", "ld_blocks.address_alias", 0.12, 0.6),
+        ("skylake_x", "core_power.throttle", 0.3, 0.3),
         ("zen4", "de_op_queue_empty", 0.5, 0.5),
         ("zen3", "de_dis_uop_queue_empty_di0", 0.5, 0.5),
         ("zen4", "de_no_dispatch_per_slot.smt_contention", 3.0, 0.5),
@@ -140,6 +149,25 @@ def test_page_walks_are_no_other_class():
         assert model.stacks(dump(walks)).runs["verdict"].tolist() == ["unsupported"]
         none = walks | {"dtlb_load_misses.walk_active": 0.0}
         assert model.explain(dump(none)).unmodelled.empty
+
+
+def test_page_faults_take_no_time_of_the_users():
+    rates = {"page-faults": 0.0004}
+    by = pd.DataFrame([{"branch-misses": 0.0}], index=pd.Index(["mine"], name="run"))
+    core = Microarchitecture.load("skylake_x")
+    assert len(beyond_shares(dump(rates), core, by)) == 1
+    assert beyond_shares(replace(dump(rates), time_event="cycles:u"), core, by).empty
+
+
+def test_loads_that_wait_for_stores_4_kib_away_are_no_latency_of_instructions():
+    """0.12 such loads per cycle, of five cycles each, were "instruction latency, 66 %"."""
+    alias = QUIET["skylake_x"] | {
+        "cycle_activity.stalls_total": 0.55, "exe_activity.1_ports_util": 0.2, "exe_activity.2_ports_util": 0.1,
+        "branch-misses": 0.0, "ld_blocks_partial.address_alias": 0.12,
+    }  # fmt: skip
+    found = pk.Bottlenecks.load("skylake_x").explain(dump(alias))
+    assert found.answer("mine") == "cannot tell"
+    assert "some 4 KiB away, at least 60% of the cycles" in found.summary()
 
 
 def found_beyond(share: float, left: float, of: str) -> pd.DataFrame:

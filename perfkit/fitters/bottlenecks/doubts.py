@@ -256,7 +256,8 @@ def beyond_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame
     for event, entry in beyond(samples.events, samples.time_event):
         empty, each, part = entry.get("empty", ""), entry.get("each", ""), float(entry.get("part", 1.0))
         slots = empty == "slots" or entry.get("slots", False)
-        by = part * (core.value(each) if each else 1.0 / core.value("front_end") if slots else 1.0)
+        takes = core.value(each) if isinstance(each, str) and each else float(each or 1.0)
+        by = part * takes / (core.value("front_end") if slots else 1.0)
         counted = (_per_cycle(samples, event) * by).reindex(rates.index.astype(str))
         share, left, what = counted, 1.0 - counted, np.full(len(counted), entry["what"], dtype=object)
         if empty:

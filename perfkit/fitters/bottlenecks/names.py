@@ -147,11 +147,12 @@ def beyond(events: Iterable[str], time: str) -> list[tuple[str, Mapping[str, str
     """Return the events of a dump that count what is not modelled, with their entries of ``[beyond]`` in events.toml.
 
     ``time`` is the event that time is measured in: those that another kind of core counted are left out, and those
-    that do not count all of its modes (user, kernel).
+    that do not count all of its modes (user, kernel), or take time in another.
     """
     known = event_map()["beyond"]
     mine = [event for event in events if not other_core(event, time) and set(modes(time)) <= set(modes(event))]
-    return [(event, known[normalise(event)]) for event in mine if normalise(event) in known]
+    found = [(event, known[normalise(event)]) for event in mine if normalise(event) in known]
+    return [(event, one) for event, one in found if not one.get("kernel") or "k" in modes(time)]
 
 
 @cache
@@ -288,13 +289,28 @@ def pasted(names: Sequence[str], core: str, events: Iterable[str]) -> str:
     events : iterable of str
         The dump's events: processors that do not list them did not make it.
     """
-    every, vendor = event_map()["processors"].get(core, []), _vendor_of(core)
-    shown = [published()[name] for name in _listed(events, vendor) if name in published()]
-    mine = frozenset(one for one in every if all(one in of for of in shown)) or frozenset(every)
-    for name in names:
-        if all(not maker(part) or mine <= published().get(part, frozenset()) for part in name.split("+")):
-            return name
-    return "" if mine else next(iter(names), "")
+    mine = _may_be(core, events)
+    return next((name for name in names if not _lack(name, mine)), "" if mine else next(iter(names), ""))
+
+
+def lacking(name: str, core: str, events: Iterable[str]) -> tuple[str, ...]:
+    """Return the processors of a core that do not list an event (a sum: all of it) though they may have made a dump.
+
+    Parameters are as of `pasted`.
+    """
+    return tuple(sorted(_lack(name, _may_be(core, events))))
+
+
+def _may_be(core: str, events: Iterable[str]) -> frozenset[str]:
+    """Return the processors of a core that list all of a dump's events; all of the core's where none does."""
+    every = event_map()["processors"].get(core, [])
+    shown = [published()[name] for name in _listed(events, _vendor_of(core)) if name in published()]
+    return frozenset(one for one in every if all(one in of for of in shown)) or frozenset(every)
+
+
+def _lack(name: str, mine: frozenset[str]) -> frozenset[str]:
+    parts = [part for part in name.split("+") if maker(part)]
+    return frozenset(one for one in mine if any(one not in published().get(part, ()) for part in parts))
 
 
 def cores_of(events: Iterable[str], vendor: str = "") -> dict[str, tuple[int, int]]:
