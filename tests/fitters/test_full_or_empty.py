@@ -180,8 +180,10 @@ def found_beyond(share: float, left: float, of: str) -> pd.DataFrame:
     [
         (0.6, "address translation", "L2", ["L2"], True),  # the core has no such class
         (0.2, "address translation", "L2", ["L2"], True),
-        (0.6, "address translation", "L2", ["L2", "address translation"], True),  # 0.357 against 0.223: half of 0.4
-        (0.2, "address translation", "L2", ["L2", "address translation"], False),  # 0.105 against 0.405
+        (0.6, "address translation", "dividers", ["dividers", "address translation"], True),  # 0.357 against 0.223
+        (0.2, "address translation", "dividers", ["dividers", "address translation"], False),  # 0.105 against 0.405
+        (0.6, "address translation", "L2", ["L2", "address translation"], False),  # walks pass beside misses
+        (0.6, "mispredicted branches", "L2", ["L2", "mispredicted branches"], True),  # what is thrown away does not
         (0.6, "address translation", "address translation", ["L2", "address translation"], False),
         (0.6, "", "L2", ["L2"], True),
     ],
@@ -292,6 +294,9 @@ PORTS = {"skylake_x": "uops_dispatched_port.port_{}", "golden_cove": "uops_dispa
         ("skylake_x", {"0": 0.3, "1": 0.25, "5": 0.98, "6": 0.2}, {"p5": 0.98, "p0": 0.1}),  # one is full: all its own
         ("skylake_x", {"0": 0.3, "1": 0.25, "5": 0.94, "6": 0.2}, {"p5": 0.74, "p0": 0.1}),  # not full
         ("skylake_x", {"0": 0.3, "1": 0.25, "5": 0.98, "6": 0.9}, {"p5": 0.73, "p0": 0.05}),  # another is as busy
+        ("skylake_x", {"0": 0.97, "1": 0.25, "5": 0.98, "6": 0.2}, {"p0": 0.97, "p5": 0.98, "p1": 0.05}),  # alike
+        ("skylake_x", {"0": 0.97, "1": 0.98, "5": 0.25, "6": 0.2}, {"p0": 0.77, "p1": 0.78, "p5": 0.05}),  # of two
+        ("skylake_x", {"0": 0.97, "5": 0.98}, {"p0": 0.97, "p5": 0.98}),
         ("skylake_x", {"0": 0.3, "1": 0.25, "5": 0.98}, {"p5": 0.73}),  # the fourth was not counted, and may be
         # Ports 5 and 11 have one event: 0.6 of both leaves neither as busy as port 1, and 1.4 may.
         ("golden_cove", {"0": 0.3, "1": 0.98, "5_11": 0.6, "6": 0.2}, {"p1": 0.98, "p0": 0.1}),
@@ -310,6 +315,7 @@ def test_a_port_that_alone_is_full_has_no_uops_that_others_could_take(core, busy
     ("core", "busy", "named"),
     [
         ("skylake_x", {"0": 0.3, "1": 0.25, "5": 0.98, "6": 0.2}, "vector units"),
+        ("skylake_x", {"0": 0.97, "1": 0.25, "5": 0.98, "6": 0.2}, "vector units"),
         ("skylake_x", {"0": 0.3, "1": 0.98, "5": 0.25, "6": 0.2}, "integer units"),
         ("golden_cove", {"0": 0.3, "1": 0.98, "5_11": 0.6, "6": 0.2}, "integer units"),
     ],

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit.errors import listed
-from perfkit.fitters.bottlenecks.features import PORTS, SUMS, features
+from perfkit.fitters.bottlenecks.features import OF_MISSES, PORTS, SUMS, features
 from perfkit.fitters.bottlenecks.names import beyond, event_map
 from perfkit.machine.core import Microarchitecture
 from perfkit.samples.events import mode_cautions, modes, normalise, other_core
@@ -22,6 +22,7 @@ from perfkit.samples.table import Samples
 # A share of what cannot be exceeded: by so much counters may be apart, and by so much where they ran in turns; more,
 # the fewer looks a count is scaled up from (of simulated runs counted 0.1 of the time, none is beyond 8).
 _APART, _IN_TURNS, _SCALED = 1.25, 2.0, 0.8
+_TRANSLATION = "address translation"
 _LEAST = 0.05  # of the cycles: what takes less and is not modelled changes no answer
 CONTRADICT, NO_TIME = "counts contradict each other", "no"
 FASTER = "how full it is cannot be told, nor what holds it back"
@@ -192,7 +193,8 @@ def without_judged(
     """Return what `beyond_shares` found without what the classes of a core stand for.
 
     What belongs to the likeliest class is judged; what belongs to another one, too, but where it may give as much as
-    any (`ahead`): then simulated runs with such counts are none that the program is like.
+    any (`ahead`): then simulated runs with such counts are none that the program is like. Page walks pass beside what
+    waits for misses, as those of simulated runs do.
 
     Parameters
     ----------
@@ -207,7 +209,8 @@ def without_judged(
     for row in found.itertuples():
         name, speedup = first[str(row.run)]
         known = row.of in classes
-        keep.append(not known or (row.of != name and _is_ahead(row.share, row.left, speedup)))
+        judged = row.of == name or (row.of == _TRANSLATION and name in (*OF_MISSES, "store buffer"))
+        keep.append(not known or (not judged and _is_ahead(row.share, row.left, speedup)))
         what.append(f"{row.what}, more than in runs that the model knows" if known else row.what)
     return found.assign(what=what)[np.array(keep, dtype=np.bool_)]
 

@@ -295,9 +295,9 @@ class Explanation(Tabled):
             return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
         if answer != CANNOT_TELL:
             part = f"its part in what a core twice as good in everything would give: about {first['speedup']:.0%}"
-            return f"{run}: {answer} ({first['probability']:.0%}; {part})" + "".join(
-                f"; {one}" for one in self.phases(run)
-            )
+            beside = [f"not modelled: {listed(told, 1)}" for told in [self._beside(run)] if told]
+            more = "".join(f"; {one}" for one in (*beside, *self.phases(run)))
+            return f"{run}: {answer} ({first['probability']:.0%}; {part}){more}"
         if self._either(run):
             both = rows.loc[rows["resource"].isin(EITHER), "probability"].sum()
             return f"{run}: cannot tell between {listed(EITHER, last='and')} ({both:.0%} together: one evidence)"

@@ -82,6 +82,7 @@ _LESSER = "cpu_atom"  # the PMU of the small cores of hybrid processors, of whic
 _MAY_DIVIDE, _FEW_DIVISIONS = 0.05, 0.015
 _FULL_PORT, _LESS_BUSY = 0.95, 0.9  # of the cycles; of the busiest port's
 _ALL_PORTS = ("uops.p0156B", "uops.p0156", "uops.p015")  # that arithmetic takes, of one core each
+_ALIKE = ["uops.p0", "uops.p5"]  # both of the vector units
 _PORTS_TOLD = 2  # ports counted in a row, above which what they share can be told
 Rates = dict[str, NDArray[np.float64]]
 
@@ -449,17 +450,20 @@ def _without_shared(rates: pd.DataFrame, names: tuple[Named, ...]) -> pd.DataFra
     A processor counts every uop that a port executed; the simulator's events of one port are of uops that no other port
     takes. What any port takes is spread evenly: so much as the least busy of them had, where three and more were
     counted in a row; of fewer it cannot be told. A port that is busy in nearly every cycle while no other can be, nor
-    one of those that were counted together, has no such uops: they would be at the others.
+    one of those that were counted together, has no such uops: they would be at the others. Nor have ports 0 and 5 that
+    are both so busy: what one or either of them takes is of the vector units; other pairs are of several classes.
     """
     alone = [one.simulated for one in names if one.shared and one.simulated in rates]
     least = rates[alone].min(axis=1).where(rates[alone].notna().sum(axis=1) > _PORTS_TOLD, 0.0)
     most = rates[alone].max(axis=1)
     others = rates[alone].lt(most, axis=0) & rates[alone].lt(_LESS_BUSY * most, axis=0)
-    one = (most >= _FULL_PORT) & (rates[alone].notna().sum(axis=1) - others.sum(axis=1) == 1)
+    busy = rates[alone].notna() & ~others
+    pair = busy.sum(axis=1).eq(len(_ALIKE)) & busy.reindex(columns=_ALIKE, fill_value=False).all(axis=1)
+    one = (most >= _FULL_PORT) & (busy.sum(axis=1).eq(1) | (pair & (rates[alone].notna().sum(axis=1) > _PORTS_TOLD)))
     every = [rates[name] for name in _ALL_PORTS if name in rates]
     together = every[0] - rates[alone].sum(axis=1) if every else np.inf
     one &= together < _LESS_BUSY * most
-    full = rates[alone].eq(most, axis=0).mul(one, axis=0)
+    full = busy.mul(one, axis=0)
     return rates.assign(**rates[alone].sub(least, axis=0).where(~full, rates[alone]))
 
 
