@@ -206,12 +206,12 @@ def without_judged(
         Those of the core.
     """
     keep, what = [], []
-    for row in found.itertuples():
-        name, speedup = first[str(row.run)]
-        known = row.of in classes
-        judged = row.of == name or (row.of == _TRANSLATION and name in (*OF_MISSES, "store buffer"))
-        keep.append(not known or (not judged and _is_ahead(row.share, row.left, speedup)))
-        what.append(f"{row.what}, more than in runs that the model knows" if known else row.what)
+    for run, thing, of, share, left in zip(*(found[c] for c in ("run", "what", "of", "share", "left")), strict=True):
+        name, speedup = first[str(run)]
+        known = of in classes
+        judged = of == name or (of == _TRANSLATION and name in (*OF_MISSES, "store buffer"))
+        keep.append(not known or (not judged and _is_ahead(share, left, speedup)))
+        what.append(f"{thing}, more than in runs that the model knows" if known else thing)
     return found.assign(what=what)[np.array(keep, dtype=np.bool_)]
 
 
@@ -259,7 +259,7 @@ def beyond_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame
     for event, entry in beyond(samples.events, samples.time_event):
         empty, each, part = entry.get("empty", ""), entry.get("each", ""), float(entry.get("part", 1.0))
         slots = empty == "slots" or entry.get("slots", False)
-        takes = core.value(each) if isinstance(each, str) and each else float(each or 1.0)
+        takes = core.value(each) if each and isinstance(each, str) else float(each or 1.0)
         by = part * takes / (core.value("front_end") if slots else 1.0)
         counted = (_per_cycle(samples, event) * by).reindex(rates.index.astype(str))
         share, left, what = counted, 1.0 - counted, np.full(len(counted), entry["what"], dtype=object)

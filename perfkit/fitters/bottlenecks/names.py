@@ -143,7 +143,7 @@ def matched(events: Iterable[str], *, simulated: bool, vendor: str = "", core: s
     return tuple(name for names in found.values() for name in names)
 
 
-def beyond(events: Iterable[str], time: str) -> list[tuple[str, Mapping[str, str]]]:
+def beyond(events: Iterable[str], time: str) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the events of a dump that count what is not modelled, with their entries of ``[beyond]`` in events.toml.
 
     ``time`` is the event that time is measured in: those that another kind of core counted are left out, and those
