@@ -190,5 +190,8 @@ def test_what_holds_a_program_back_is_named_or_told(core, dialect, rates, ipc, s
 
 def test_lines_that_another_core_had_changed_are_told_beside_the_cache_that_they_come_through(tmp_path):
     (tmp_path / "mine").write_text(as_json(golden(FALSELY), 0.3) + "\n")
-    why = pk.Bottlenecks.load("golden_cove").explain(pk.read_samples(tmp_path / "mine")).why("mine")
-    assert "not modelled: lines that another core had changed, at least 43% of the cycles" in why  # 0.0115 x 75 / 2
+    told = "not modelled: lines that another core had changed, at least 43% of the cycles"  # 0.0115 x 75 / 2
+    assert told in pk.Bottlenecks.load("golden_cove").explain(pk.read_samples(tmp_path / "mine")).why("mine")
+    tried = pk.explore(tmp_path / "mine").to_frame().set_index("method").loc["Bottlenecks"]
+    assert (tried["trust"], tried["finding"].partition(" holds")[0]) == ("uncertain", "L3")
+    assert told in tried["why"]

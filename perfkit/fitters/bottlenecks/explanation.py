@@ -295,7 +295,7 @@ class Explanation(Tabled):
             return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
         if answer != CANNOT_TELL:
             part = f"its part in what a core twice as good in everything would give: about {first['speedup']:.0%}"
-            beside = [f"not modelled: {listed(told, 1)}" for told in [self._beside(run)] if told]
+            beside = [f"beside it {listed(told, 1)}, not modelled" for told in [self._beside(run)] if told]
             more = "".join(f"; {one}" for one in (*beside, *self.phases(run)))
             return f"{run}: {answer} ({first['probability']:.0%}; {part}){more}"
         if self._either(run):
