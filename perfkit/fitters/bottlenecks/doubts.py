@@ -337,12 +337,13 @@ def counted_enough(samples: Samples) -> tuple[Samples, dict[str, list[str]]]:
     and ten milliseconds are a few looks at most, at whatever the program did then.
     """
     table = samples.table
-    if samples.kind == "simulated" or not in_turns(table["running"].to_numpy(dtype=float)).any():
+    if not in_turns(table["running"].to_numpy(dtype=float)).any():
         return samples, {}
     by = [table["run"], table["event"]]
     mean = table.groupby(["run", "event"], observed=True)["running"].transform("mean")
     looked = (table["running"] * table["time"]).groupby(by, observed=True).transform("sum")
-    few = in_turns(mean.to_numpy(dtype=float)) & ((mean <= _FEW_TURNS) | (looked <= _FEW_CYCLES))
+    short = looked <= (0.0 if samples.kind == "simulated" else _FEW_CYCLES)  # simulated runs are short, and even
+    few = in_turns(mean.to_numpy(dtype=float)) & ((mean <= _FEW_TURNS) | short)
     few &= table["count"].notna()
     told = table[few].groupby(table.loc[few, "run"].astype(str), observed=True)["event"].unique()
     kept = replace(samples, table=table.assign(count=table["count"].where(~few)))
