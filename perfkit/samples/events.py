@@ -166,14 +166,18 @@ def as_perf_types(events: Iterable[str], time_event: str) -> str:
     names = list(dict.fromkeys(normalise(event) for event in events))
     metrics = [name for name in names if name.startswith("topdown-")]
     group = ",".join(around.format(name) for name in ["slots", *metrics])
-    alone = [
-        around.format(_as_perf_spells(name)) for name in names if name not in (*metrics, "slots" if metrics else "")
-    ]
+    alone = [around.format(spelt(name)) for name in names if name not in (*metrics, "slots" if metrics else "")]
     return ",".join([f"{{{group}}}", *alone] if metrics else alone)
 
 
-def _as_perf_spells(name: str) -> str:
-    """Return a name with the capitals that perf insists on: ``LLC-loads``, ``L1-dcache-loads``, ``dTLB-loads``."""
+def spelt(name: str) -> str:
+    """Return a name with the capitals that perf insists on.
+
+    Examples
+    --------
+    >>> spelt("llc-load-misses"), spelt("l1-dcache-loads"), spelt("dtlb-loads"), spelt("cycles")
+    ('LLC-load-misses', 'L1-dcache-loads', 'dTLB-loads', 'cycles')
+    """
     known = {"llc-": "LLC-", "l1-": "L1-", "dtlb-": "dTLB-", "itlb-": "iTLB-"}
     return next((new + name.removeprefix(old) for old, new in known.items() if name.startswith(old)), name)
 

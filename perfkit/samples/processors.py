@@ -22,6 +22,7 @@ _HYBRID = re.compile(
 _BEFORE_SKYLAKE = re.compile(
     r"sandy|ivy ?bridge|haswell|broadwell|e[357]-\d{4}[a-z]?\b(?! ?v[56])|core\(tm\) i\d-[2-5]\d{3}[a-z]*"
 )
+_BEFORE_HASWELL = re.compile(r"sandy|ivy ?bridge|e[357]-\d{4}[a-z]?\b(?! ?v[3-6])|core\(tm\) i\d-[23]\d{3}[a-z]*\b")
 # Those of AMD's and Arm's that count empty slots of dispatch: since Zen 4, and since Neoverse V1 and N2.
 _AMD_SLOTS = re.compile(r"zen ?[45]|genoa|bergamo|turin|epyc(?:\(tm\))? 9\d{3}|ryzen .*\b(?:[89]\d{3}|7\d[^23]\d)")
 _ARM_SLOTS = re.compile(r"neoverse[ -]?(?:v\d|n[2-9])|cortex[ -]?(?:x\d|a7[18]\d*|a7[2-9]\d)|graviton ?[34]|grace")
@@ -34,7 +35,8 @@ _CACHE_MISSES = {"amd": "L2", "arm": "L1D"}
 def processor_of(samples: Samples) -> tuple[str, str]:
     """Return a processor's family and what it is, in words.
 
-    Families are intel, intel-before (Skylake), intel-hybrid, intel-topdown, amd, amd-slots, arm, arm-slots, or "".
+    Families are intel, intel-before (Skylake), intel-oldest (before Haswell), intel-hybrid, intel-topdown, amd,
+    amd-slots, arm, arm-slots, or "".
     """
     said = " ".join(samples.runs["parameters"]).lower() + " " + " ".join(samples.runs["host"]).lower()
     names = [str(e).lower() for e in samples.table["event"].cat.categories]
@@ -76,7 +78,7 @@ def _generation(family: str, named: str) -> str:
     if family != "intel":
         return family
     if _BEFORE_SKYLAKE.search(named):
-        return "intel-before"
+        return "intel-oldest" if _BEFORE_HASWELL.search(named) else "intel-before"
     return "intel-hybrid" if _HYBRID.search(named) else "intel-topdown" if _COUNTS_SLOTS.search(named) else family
 
 

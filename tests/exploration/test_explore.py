@@ -252,6 +252,10 @@ def test_a_name_that_two_kinds_of_processors_count_by_is_told_by_the_others(tmp_
     ("processor", "family"),
     [
         ("Intel(R) Core(TM) i7-4770 CPU @ 3.40GHz", "intel-before"),
+        ("Intel(R) Core(TM) i7-3770 CPU @ 3.40GHz", "intel-oldest"),
+        ("Intel(R) Xeon(R) CPU E5-2670 v2 @ 2.50GHz", "intel-oldest"),
+        ("Intel(R) Xeon(R) CPU E5-2670 0 @ 2.60GHz", "intel-oldest"),
+        ("Intel(R) Xeon(R) CPU E5-2680 v3 @ 2.50GHz", "intel-before"),
         ("Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz", "intel-before"),
         ("Intel(R) Xeon(R) CPU E3-1230 v5 @ 3.40GHz", "intel"),
         ("Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz", "intel"),
@@ -275,7 +279,33 @@ def test_the_processor_that_a_dump_names_decides_which_events_there_are(tmp_path
     line = " ".join(pk.explore(named).measure_next)
     assert ("mem_load_uops_retired.l3_miss" in line) == (family == "intel-before")
     assert ("de_no_dispatch" in line or "stall_slot" in line) == family.endswith("-slots")
-    assert ("idq_uops_not_delivered.core" in line) == (family in ("intel", "intel-before"))
+    assert ("idq_uops_not_delivered.core" in line) == (family in ("intel", "intel-before", "intel-oldest"))
+
+
+@pytest.mark.parametrize(
+    ("events", "asked", "lacks"),
+    [
+        (
+            ("mem_uops_retired.all_loads", "uops_executed_port.port_1"),
+            "mem_load_uops_retired.l3_miss",
+            "mem_load_retired",
+        ),
+        (("mem_load_uops_retired.llc_miss",), "LLC-load-misses", "l3_miss"),  # an Ivy Bridge's
+        (("cycle_activity.cycles_no_dispatch",), "LLC-load-misses", "l3_miss"),  # a Sandy Bridge's
+        (("uops_retired.slots", "uops_dispatched.port_5"), "{slots,topdown-retiring,", "retire_slots"),  # an Ice Lake's
+        (("uops_dispatched.port_5_11",), "{slots,topdown-retiring,", "retire_slots"),  # a Golden Cove's
+        (("uops_dispatched_port.port_7", "mem_load_retired.l1_hit"), "mem_load_retired.l3_miss", "slots,topdown"),
+        (("page_walks.cycles",), "LLC-load-misses", "mem_load"),  # small cores'
+        (("uops_issued.any",), "LLC-load-misses", "mem_load"),  # any Intel's
+        (("cpu_core/branches/",), "{cpu_core/slots/,cpu_core/topdown-retiring/,", "retire_slots"),
+    ],
+)
+def test_lines_ask_for_what_the_processor_has_that_the_events_tell(tmp_path, events, asked, lacks):
+    """A Haswell was asked for a Skylake's mem_load_retired.l3_miss, and an Ice Lake for uops_retired.retire_slots."""
+    path = dump(tmp_path, "d.csv", n=5, events={event: np.arange(1, 6) for event in events})
+    line = " ".join(pk.explore(path).measure_next)
+    assert asked in line
+    assert lacks not in line
 
 
 def test_spire_takes_the_users_model_and_labels_the_simulated_one(tmp_path):

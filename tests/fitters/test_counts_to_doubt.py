@@ -6,7 +6,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError
-from perfkit.fitters.bottlenecks.doubts import beyond_file, counted_enough, impossible_shares, looks, margins
+from perfkit.fitters.bottlenecks.doubts import at_least, beyond_file, counted_enough, impossible_shares, looks, margins
 from perfkit.fitters.bottlenecks.features import features
 from perfkit.fitters.bottlenecks.names import matched
 from perfkit.fitters.bottlenecks.recognise import core_of
@@ -87,20 +87,31 @@ def test_no_cycles_are_told_as_such(model, tmp_path):
         model.stacks(samples)
 
 
-@pytest.mark.parametrize(("running", "left_out"), [(0.0008, True), (0.01, True), (0.02, False)])
-def test_what_was_counted_in_few_turns_is_not_counted(model, tmp_path, running, left_out):
+# Six intervals of 1e8 cycles: of 0.05 of the time, ten milliseconds at 3 GHz are left, which is 3e7 cycles.
+@pytest.mark.parametrize(
+    ("running", "cycles", "left_out"),
+    [(0.0008, 10**9, True), (0.01, 10**9, True), (0.02, 10**9, False), (0.05, 10**8, True), (0.06, 10**8, False)],
+)
+def test_what_was_counted_in_few_turns_is_not_counted(model, tmp_path, running, cycles, left_out):
+    """Of 1.1 % of six tenths of a second, "memory latency, 97 %" was named: two looks at the program."""
     event = "mem_load_retired.l3_miss"
-    samples = pk.read_samples(dump(tmp_path, "chase", CHASE, running={event: running}))
+    samples = pk.read_samples(dump(tmp_path, "chase", CHASE, running={event: running}, cycles=cycles))
     found = model.explain(samples)
     evidence = found.of("chase").set_index("resource").loc["memory latency", "evidence"]
     assert (event in evidence) is not left_out
-    told = f"{event}: counted in a hundredth of the time at most, in too few turns: taken as not counted"
+    told = f"{event}: counted in too few turns (a hundredth of the time, or ten milliseconds, at most)"
     assert (told in found.why("chase")) is left_out
     kept, few = counted_enough(samples)
     assert few == ({"chase": [event]} if left_out else {})
     assert kept.table.loc[kept.table["event"] == event, "count"].isna().all() == left_out
-    all_of_them = pk.read_samples(dump(tmp_path, "chase", CHASE, running=dict.fromkeys(CHASE, running)))
-    assert (model.explain(all_of_them).answer("chase") == "cannot tell") is left_out
+    every = pk.read_samples(dump(tmp_path, "chase", CHASE, running=dict.fromkeys(CHASE, running), cycles=cycles))
+    assert (model.explain(every).answer("chase") == "cannot tell") is left_out
+
+
+def test_a_short_dump_without_turns_is_counted(model, tmp_path):
+    samples = pk.read_samples(dump(tmp_path, "chase", CHASE, cycles=10**5))
+    assert counted_enough(samples) == (samples, {})
+    assert model.explain(samples).answer("chase") == "memory latency"
 
 
 def test_the_margin_of_counters_in_turns_falls_with_their_looks():
@@ -189,3 +200,76 @@ def test_loads_of_an_ivy_bridge_are_known_by_its_own_names(event, simulated):
         simulated
     ]
     assert not matched([event], simulated=False, vendor="Intel", core="skylake_x")
+
+
+def both_modes(path, first, second):
+    """Write one dump of the user's and the kernel's counts, in that order or the other."""
+    rows = [line for mode in (first, second) for line in mode.read_text().splitlines()[2:]]
+    (path / "all.csv").write_text("\n\n" + "\n".join(sorted(rows, key=lambda line: float(line.split(",")[0]))) + "\n")
+    return pk.read_samples(path / "all.csv")
+
+
+IDLE = CHASE | {"cycle_activity.stalls_total": 0.2, "cycle_activity.stalls_l1d_miss": 0.0, "arith.divider_active": 0.99,
+                "cycle_activity.stalls_l2_miss": 0.0, "cycle_activity.stalls_l3_miss": 0.0}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [(":u", ":k"), (":k", ":u")])
+def test_of_an_event_in_two_modes_that_of_time_is_used(model, tmp_path, order):
+    """The kernel's counts were set against the user's: "instructions is 60 times uops_retired.retire_slots"."""
+    rates = {":u": CHASE | {"uops_retired.retire_slots": 1.2}, ":k": IDLE}
+    files = [dump(tmp_path, mode[1:], rates[mode], modes=(mode, mode)) for mode in order]
+    samples = both_modes(tmp_path, *files)
+    found = model.explain(samples)
+    mine = samples.time_event.removeprefix("cycles")
+    assert mine in order
+    assert {event.rpartition(":")[2] for event in found.events["real"]} == {mine[1:]}
+    assert found.doubts.empty
+    assert found.answer("all") == {":u": "memory latency", ":k": "dividers"}[mine]
+    other = next(mode for mode in order if mode != mine)
+    why = found.unused.set_index("event")["why"]
+    assert why[f"mem_load_retired.l3_miss{other}"] == f"counted in another mode than cycles{mine}"
+
+
+def test_what_the_kernel_is_delayed_by_is_not_the_users(model, tmp_path):
+    """0.05 clears of 16 cycles each take 0.8 of the cycles: the user's, where the user's are counted."""
+    path = dump(tmp_path, "chase", CHASE, modes=(":u", ":u"))
+    lines = path.read_text().splitlines()[2:]
+    for mode, told in ((":k", []), (":u", [0.8]), ("", [0.8])):
+        clears = f",{5 * 10**6},,machine_clears.count{mode},100000000,100.00,,"
+        rows = sorted([*lines, *(f"{k / 10:.9f}{clears}" for k in range(1, 7))], key=lambda row: float(row[:11]))
+        path.write_text("\n\n" + "\n".join(rows) + "\n")
+        assert model.explain(pk.read_samples(path)).unmodelled["share"].tolist() == pytest.approx(told), mode
+
+
+def test_work_in_another_mode_than_time_leaves_the_answer_open(model, tmp_path):
+    """Instructions of the user over all cycles: nothing was said where all else was counted as time was."""
+    path = dump(tmp_path, "chase", CHASE)
+    path.write_text(path.read_text().replace(",instructions,", ",instructions:u,"))
+    found = model.explain(pk.read_samples(path))
+    assert found.answer("chase") == "cannot tell"
+    assert "rates mix modes" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("core", "event", "lines", "doubted"),
+    [
+        ("skylake_x", "mem_load_retired.l3_miss", 0.40, True),  # 5.12 times five bytes per cycle, of loads alone
+        ("skylake_x", "mem_load_retired.l3_miss", 0.28, False),
+        ("zen4", "ls_dmnd_fills_from_sys.dram_io_near", 0.48, True),  # 3.84 times eight
+        ("zen4", "ls_dmnd_fills_from_sys.dram_io_near", 0.45, False),
+    ],
+)
+def test_a_part_of_the_lines_is_no_more_than_memory_gives(core, event, lines, doubted):
+    """Where only what the program asked for was counted, any number of lines was accepted."""
+    rows = [{"run": "mine", "interval": k, "event": event, "time": 1e6, "work": 8e5} for k in range(3)]
+    kinds = {"kind": "measured", "time_event": "cycles", "work_event": "instructions"}
+    found = pk.Bottlenecks.load(core).explain(
+        pk.Samples.from_frame(pd.DataFrame(rows).assign(count=1e6 * lines), **kinds)
+    )
+    assert any("of the memory bandwidth" in one for one in found.doubts["doubt"]) is doubted
+
+
+def test_parts_of_a_sum_are_its_least():
+    found = at_least({"l3.misses": np.array([0.1, np.nan, 0.2]), "lines.memory": np.array([0.3, np.nan, np.nan])})
+    np.testing.assert_array_equal(found["lines.memory"], [0.3, np.nan, 0.2])
+    assert "lines.l3" not in found

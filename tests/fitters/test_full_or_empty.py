@@ -1,11 +1,13 @@
 """Parts of a core that are full, or left empty, by what a processor counts: the front end, one port, the divider."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.fitters.bottlenecks.doubts import ahead, beyond_shares, unmodelled_shares
+from perfkit.fitters.bottlenecks.doubts import ahead, beyond_shares, unmodelled_shares, without_judged
 from perfkit.fitters.bottlenecks.model import rates_of
 from perfkit.fitters.bottlenecks.names import countable, matched, names_for
 from perfkit.machine.core import Microarchitecture
@@ -94,6 +96,104 @@ def test_where_no_mispredictions_were_counted_the_words_say_so():
 )
 def test_what_is_not_modelled_is_ahead_where_all_else_can_give_less(share, left, speedup, is_ahead):
     assert ahead(pd.DataFrame({"share": [share], "left": [left]}), speedup) is is_ahead
+
+
+@pytest.mark.parametrize(
+    ("core", "event", "rate", "share"),
+    [
+        ("skylake_x", "dtlb_load_misses.walk_active", 0.7, 0.7),
+        ("skylake_x", "dtlb_load_misses.walk_pending", 1.6, 0.4),  # four at once: at least a quarter of the cycles
+        ("ice_lake", "dtlb_store_misses.walk_active", 0.3, 0.3),
+        ("sandy_bridge", "dtlb_load_misses.walk_duration", 0.5, 0.5),
+        ("sandy_bridge", "dtlb_load_misses.demand_ld_walk_duration", 0.5, 0.5),
+        ("skylake_x", "partial_rat_stalls.scoreboard", 0.6, 0.6),
+        ("golden_cove", "resource_stalls.scoreboard", 0.6, 0.6),
+        ("golden_cove", "cpu_clk_unhalted.pause", 0.5, 0.5),
+        ("golden_cove", "topdown-bad-spec", 3.0, 0.5),  # of six places
+        ("skylake_x", "mem_load_l3_hit_retired.xsnp_hitm", 0.01, 0.35),  # 70 cycles each, two at once
+        ("skylake_x", "rob_misc_events.pause_inst", 0.006, 0.6),  # 100 cycles each
+        ("ice_lake", "misc_retired.pause_inst", 0.006, 0.6),
+        ("skylake_x", "mem_inst_retired.lock_loads", 0.04, 0.64),  # 16 cycles each
+        ("skylake_x", "page-faults", 0.0004, 0.4),  # a thousand cycles each
+        ("skylake_x", "ld_blocks_partial.address_alias", 0.12, 0.6),  # 5 cycles each
+        ("golden_cove", "ld_blocks.address_alias", 0.12, 0.6),
+        ("skylake_x", "core_power.throttle", 0.3, 0.3),
+        ("zen4", "de_op_queue_empty", 0.5, 0.5),
+        ("zen3", "de_dis_uop_queue_empty_di0", 0.5, 0.5),
+        ("zen4", "de_no_dispatch_per_slot.smt_contention", 3.0, 0.5),
+        ("zen4", "resyncs_or_nc_redirects", 0.02, 0.26),  # 13 cycles each
+        ("zen4", "ls_dmnd_fills_from_sys.dram_io_far", 0.004, None),
+        ("zen4", "ls_dmnd_fills_from_sys.far_cache", 0.004, None),
+        ("zen3", "ls_dmnd_fills_from_sys.ext_cache_remote", 0.004, None),
+    ],
+)  # fmt: skip
+def test_time_that_no_class_stands_for_by_hand(core, event, rate, share):
+    machine = Microarchitecture.load(core)
+    share = rate * machine.value("memory_latency") / 4 if share is None else share
+    found = told(core, {event: rate}, {"branch-misses": 0.0})
+    assert found["share"].tolist() == [pytest.approx(share)]
+    assert found["left"].tolist() == [pytest.approx(1 - share)]
+
+
+def test_page_walks_are_no_other_class():
+    """A program that walks pages in 70 % of the cycles was "instruction latency", and its stack supported."""
+    walks = QUIET["skylake_x"] | {
+        "cycle_activity.stalls_total": 0.75, "exe_activity.1_ports_util": 0.15, "exe_activity.2_ports_util": 0.05,
+        "dtlb_load_misses.walk_active": 0.7, "dtlb_load_misses.walk_completed": 0.03, "branch-misses": 0.0,
+    }  # fmt: skip
+    for core in ("skylake_x", "golden_cove"):
+        model = pk.Bottlenecks.load(core)
+        found = model.explain(dump(walks))
+        assert found.answer("mine") == "cannot tell"
+        assert "page walks" in found.summary()
+        assert model.stacks(dump(walks)).runs["verdict"].tolist() == ["unsupported"]
+        none = walks | {"dtlb_load_misses.walk_active": 0.0}
+        assert model.explain(dump(none)).unmodelled.empty
+
+
+def test_page_faults_take_no_time_of_the_users():
+    rates = {"page-faults": 0.0004}
+    by = pd.DataFrame([{"branch-misses": 0.0}], index=pd.Index(["mine"], name="run"))
+    core = Microarchitecture.load("skylake_x")
+    assert len(beyond_shares(dump(rates), core, by)) == 1
+    assert beyond_shares(replace(dump(rates), time_event="cycles:u"), core, by).empty
+
+
+def test_loads_that_wait_for_stores_4_kib_away_are_no_latency_of_instructions():
+    """0.12 such loads per cycle, of five cycles each, were "instruction latency, 66 %"."""
+    alias = QUIET["skylake_x"] | {
+        "cycle_activity.stalls_total": 0.55, "exe_activity.1_ports_util": 0.2, "exe_activity.2_ports_util": 0.1,
+        "branch-misses": 0.0, "ld_blocks_partial.address_alias": 0.12,
+    }  # fmt: skip
+    found = pk.Bottlenecks.load("skylake_x").explain(dump(alias))
+    assert found.answer("mine") == "cannot tell"
+    assert "some 4 KiB away, at least 60% of the cycles" in found.summary()
+
+
+def found_beyond(share: float, left: float, of: str) -> pd.DataFrame:
+    columns = {"run": ["mine"], "what": ["it"], "event": ["x"], "of": [of]}
+    return pd.DataFrame(columns | {"share": [share], "left": [left], "counted": [share]})
+
+
+@pytest.mark.parametrize(
+    ("share", "of", "first", "classes", "kept"),
+    [
+        (0.6, "address translation", "L2", ["L2"], True),  # the core has no such class
+        (0.2, "address translation", "L2", ["L2"], True),
+        (0.6, "address translation", "dividers", ["dividers", "address translation"], True),  # 0.357 against 0.223
+        (0.2, "address translation", "dividers", ["dividers", "address translation"], False),  # 0.105 against 0.405
+        (0.6, "address translation", "L2", ["L2", "address translation"], False),  # walks pass beside misses
+        (0.6, "mispredicted branches", "L2", ["L2", "mispredicted branches"], True),  # what is thrown away does not
+        (0.6, "address translation", "address translation", ["L2", "address translation"], False),
+        (0.6, "", "L2", ["L2"], True),
+    ],
+)
+def test_what_a_class_stands_for_is_told_only_where_it_is_ahead(share, of, first, classes, kept):
+    found = without_judged(found_beyond(share, 1 - share, of), {"mine": (first, 0.5)}, classes)
+    assert len(found) == kept
+    assert not kept or found["what"].tolist() == [
+        "it, more than in runs that the model knows" if of in classes else "it"
+    ]
 
 
 @pytest.mark.parametrize("core", SLOTS)
@@ -194,6 +294,9 @@ PORTS = {"skylake_x": "uops_dispatched_port.port_{}", "golden_cove": "uops_dispa
         ("skylake_x", {"0": 0.3, "1": 0.25, "5": 0.98, "6": 0.2}, {"p5": 0.98, "p0": 0.1}),  # one is full: all its own
         ("skylake_x", {"0": 0.3, "1": 0.25, "5": 0.94, "6": 0.2}, {"p5": 0.74, "p0": 0.1}),  # not full
         ("skylake_x", {"0": 0.3, "1": 0.25, "5": 0.98, "6": 0.9}, {"p5": 0.73, "p0": 0.05}),  # another is as busy
+        ("skylake_x", {"0": 0.97, "1": 0.25, "5": 0.98, "6": 0.2}, {"p0": 0.97, "p5": 0.98, "p1": 0.05}),  # alike
+        ("skylake_x", {"0": 0.97, "1": 0.98, "5": 0.25, "6": 0.2}, {"p0": 0.77, "p1": 0.78, "p5": 0.05}),  # of two
+        ("skylake_x", {"0": 0.97, "5": 0.98}, {"p0": 0.97, "p5": 0.98}),
         ("skylake_x", {"0": 0.3, "1": 0.25, "5": 0.98}, {"p5": 0.73}),  # the fourth was not counted, and may be
         # Ports 5 and 11 have one event: 0.6 of both leaves neither as busy as port 1, and 1.4 may.
         ("golden_cove", {"0": 0.3, "1": 0.98, "5_11": 0.6, "6": 0.2}, {"p1": 0.98, "p0": 0.1}),
@@ -212,6 +315,7 @@ def test_a_port_that_alone_is_full_has_no_uops_that_others_could_take(core, busy
     ("core", "busy", "named"),
     [
         ("skylake_x", {"0": 0.3, "1": 0.25, "5": 0.98, "6": 0.2}, "vector units"),
+        ("skylake_x", {"0": 0.97, "1": 0.25, "5": 0.98, "6": 0.2}, "vector units"),
         ("skylake_x", {"0": 0.3, "1": 0.98, "5": 0.25, "6": 0.2}, "integer units"),
         ("golden_cove", {"0": 0.3, "1": 0.98, "5_11": 0.6, "6": 0.2}, "integer units"),
     ],

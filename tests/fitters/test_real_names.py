@@ -247,6 +247,7 @@ def test_what_is_not_modelled_and_gives_less_is_told_beside_the_answer():
     found = pk.Bottlenecks.load(core).explain(dump, intervals=False)
     plain = pk.Bottlenecks.load(core).explain(as_dump(samples, core), intervals=False)
     assert found.answer("pointer-chase") == plain.answer("pointer-chase") != "cannot tell"
+    assert "; beside it machine clears, at least" in found.summary()
     assert found.why("pointer-chase").count("not modelled: machine clears, at least") == 1  # one is a part of the other
 
 

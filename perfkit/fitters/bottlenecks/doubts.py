@@ -5,7 +5,7 @@ or not of this core, and nothing that follows from them holds. What is not model
 decoding) is nobody's share: where it may give as much as the class that would be named, none is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit.errors import listed
-from perfkit.fitters.bottlenecks.features import PORTS, features
+from perfkit.fitters.bottlenecks.features import OF_MISSES, PORTS, SUMS, features
 from perfkit.fitters.bottlenecks.names import beyond, event_map
 from perfkit.machine.core import Microarchitecture
 from perfkit.samples.events import mode_cautions, modes, normalise, other_core
@@ -22,11 +22,14 @@ from perfkit.samples.table import Samples
 # A share of what cannot be exceeded: by so much counters may be apart, and by so much where they ran in turns; more,
 # the fewer looks a count is scaled up from (of simulated runs counted 0.1 of the time, none is beyond 8).
 _APART, _IN_TURNS, _SCALED = 1.25, 2.0, 0.8
+_TRANSLATION = "address translation"
 _LEAST = 0.05  # of the cycles: what takes less and is not modelled changes no answer
 CONTRADICT, NO_TIME = "counts contradict each other", "no"
 FASTER = "how full it is cannot be told, nor what holds it back"
-TOO_FEW = "a hundredth of the time at most, in too few turns: taken as not counted"
-_FEW_TURNS = 0.01  # of the time: what was counted less was hardly looked at
+TOO_FEW = "too few turns (a hundredth of the time, or ten milliseconds, at most): taken as not counted"
+# Of the time, and cycles of counting (ten milliseconds at 3 GHz; perf turns every one to four): what was counted less
+# was hardly looked at.
+_FEW_TURNS, _FEW_CYCLES = 0.01, 3e7
 _OF_ALL = ("cycles", "instructions")  # of an interval
 _TOO_FEW, _SEVERAL = 0.0005, 3  # per cycle: so few are no contradiction; events that may not all be 0
 _SHARED = 0.95  # of the time: counters that ran less were scaled up
@@ -78,6 +81,17 @@ def impossible_shares(
     return [tuple(each) for each in found]
 
 
+def at_least(rates: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    """Return rates in which a sum of which some parts were counted is what these come to: it is no less."""
+    found = dict(rates)
+    for whole, parts in SUMS.items():
+        counted = [rates[part] for part in parts if part in rates]
+        if counted:
+            least = np.where(np.isnan(counted).all(axis=0), np.nan, np.nansum(counted, axis=0))
+            found[whole] = np.fmax(rates.get(whole, np.full(len(least), np.nan)), least)
+    return found
+
+
 def beyond_file(
     shares: Mapping[str, NDArray[np.float64]], running: NDArray[np.float64], looks: NDArray[np.float64] | float
 ) -> NDArray[np.bool_]:
@@ -104,7 +118,11 @@ def contradicting_counts(samples: Samples) -> dict[str, list[str]]:
     Of two events, the intervals are taken in which both were counted.
     """
     table = samples.table[samples.table["count"].notna() & (samples.table["time"] > 0)]
-    at_hand = {normalise(each): each for each in samples.events if not other_core(each, samples.time_event)}
+    at_hand = {
+        normalise(each): each
+        for each in samples.events
+        if not other_core(each, samples.time_event) and modes(each) == modes(samples.time_event)
+    }
     rules = [
         (rule["above"], below, rule.get("most", 1.0), rule.get("least", _TOO_FEW))
         for rule in event_map()["at_most"]
@@ -166,7 +184,35 @@ def unmodelled_shares(found: pd.DataFrame) -> pd.DataFrame:
     """
     found = found.assign(share=found["share"].clip(0.0, 1.0)).sort_values("share", ascending=False, kind="stable")
     found = found[found["share"] >= _LEAST].drop_duplicates(["run", "what"])
-    return found.drop(columns="counted").set_index("run")
+    return found.drop(columns=["of", "counted"]).set_index("run")
+
+
+def without_judged(
+    found: pd.DataFrame, first: Mapping[str, tuple[str, float]], classes: Collection[str]
+) -> pd.DataFrame:
+    """Return what `beyond_shares` found without what the classes of a core stand for.
+
+    What belongs to the likeliest class is judged; what belongs to another one, too, but where it may give as much as
+    any (`ahead`): then simulated runs with such counts are none that the program is like. Page walks pass beside what
+    waits for misses, as those of simulated runs do.
+
+    Parameters
+    ----------
+    found : DataFrame
+        What `beyond_shares` returned.
+    first : mapping of run to (class, speedup)
+        The likeliest class of each run, and the largest speedup of any.
+    classes : collection of str
+        Those of the core.
+    """
+    keep, what = [], []
+    for run, thing, of, share, left in zip(*(found[c] for c in ("run", "what", "of", "share", "left")), strict=True):
+        name, speedup = first[str(run)]
+        known = of in classes
+        judged = of == name or (of == _TRANSLATION and name in (*OF_MISSES, "store buffer"))
+        keep.append(not known or (not judged and _is_ahead(share, left, speedup)))
+        what.append(f"{thing}, more than in runs that the model knows" if known else thing)
+    return found.assign(what=what)[np.array(keep, dtype=np.bool_)]
 
 
 def impossible_beyond(found: pd.DataFrame, samples: Samples) -> list[tuple[str, str]]:
@@ -185,12 +231,15 @@ def impossible_beyond(found: pd.DataFrame, samples: Samples) -> list[tuple[str, 
 
 def places_or_cycles(event: str) -> str:
     """Return what an event that counts what is not modelled has a share of, in words."""
-    empty = event_map()["beyond"].get(normalise(event), {}).get("empty", "")
-    return "places for uops" if empty == "slots" else "cycles"
+    entry = event_map()["beyond"].get(normalise(event), {})
+    return "places for uops" if entry.get("empty") == "slots" or entry.get("slots") else "cycles"
 
 
 def beyond_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame) -> pd.DataFrame:
-    """Return run, what, event, share, left, counted: the share before anything is subtracted, NaN of single events.
+    """Return run, what, event, of (the class that it belongs to, if any), share, left and counted.
+
+    counted is the share before anything is subtracted; NaN where more than all may be counted: of single events, and of
+    other modes than time's.
 
     Parameters
     ----------
@@ -208,17 +257,20 @@ def beyond_shares(samples: Samples, core: Microarchitecture, rates: pd.DataFrame
         if normalise(event) in event_map()["restarts"]["names"]:
             restarts = np.fmax(restarts, _per_cycle(samples, event).reindex(rates.index.astype(str)))
     for event, entry in beyond(samples.events, samples.time_event):
-        empty, each = entry.get("empty", ""), entry.get("each", "")
-        by = core.value(each) if each else 1.0 / core.value("front_end") if empty == "slots" else 1.0
+        empty, each, part = entry.get("empty", ""), entry.get("each", ""), float(entry.get("part", 1.0))
+        slots = empty == "slots" or entry.get("slots", False)
+        takes = core.value(each) if each and isinstance(each, str) else float(each or 1.0)
+        by = part * takes / (core.value("front_end") if slots else 1.0)
         counted = (_per_cycle(samples, event) * by).reindex(rates.index.astype(str))
         share, left, what = counted, 1.0 - counted, np.full(len(counted), entry["what"], dtype=object)
         if empty:
             share = (counted - restarts - taken).clip(lower=0.0)
             left = 1.0 - share - used
             what[blind] += ", or restarts: mispredicted branches were not counted"
-        one = pd.DataFrame({"what": what, "event": event, "share": share, "left": left.clip(0.0, 1.0)})
-        rows.append(one.assign(counted=np.nan if each else counted))
-    columns = ["run", "what", "event", "share", "left", "counted"]
+        one = pd.DataFrame({"what": what, "event": event, "of": entry.get("of", ""), "share": share})
+        whole = not each and part == 1.0 and modes(event) == modes(samples.time_event)
+        rows.append(one.assign(left=left.clip(0.0, 1.0), counted=counted if whole else np.nan))
+    columns = ["run", "what", "event", "of", "share", "left", "counted"]
     return pd.concat(rows).rename_axis("run").reset_index() if rows else pd.DataFrame(columns=columns)
 
 
@@ -247,9 +299,12 @@ def ahead(unmodelled: pd.DataFrame, speedup: float) -> bool:
 
     A class gives what was learnt, and what the cycles give at most that the other leaves.
     """
-    best = np.log1p(speedup)
     pairs = zip(unmodelled["share"], unmodelled["left"], strict=True)
-    return any(not min(best, could_give(left)) > could_give(share) for share, left in pairs)
+    return any(_is_ahead(share, left, speedup) for share, left in pairs)
+
+
+def _is_ahead(share: float, left: float, speedup: float) -> bool:
+    return not min(float(np.log1p(speedup)), could_give(left)) > could_give(min(max(share, 0.0), 1.0))
 
 
 def could_give(share: float) -> float:
@@ -278,13 +333,18 @@ def _fewest(part: pd.DataFrame) -> float:
 def counted_enough(samples: Samples) -> tuple[Samples, dict[str, list[str]]]:
     """Return samples without the counts of events that had too few turns in a run, and which these are, by run.
 
-    perf turns counters every few milliseconds: a hundredth of the time is no more than one look at a tenth of a second.
+    perf turns counters every few milliseconds: a hundredth of the time is no more than one look at a tenth of a second,
+    and ten milliseconds are a few looks at most, at whatever the program did then.
     """
     table = samples.table
-    if not (table["running"] <= _FEW_TURNS).any():
+    if not in_turns(table["running"].to_numpy(dtype=float)).any():
         return samples, {}
+    by = [table["run"], table["event"]]
     mean = table.groupby(["run", "event"], observed=True)["running"].transform("mean")
-    few = (mean <= _FEW_TURNS) & table["count"].notna()
+    looked = (table["running"] * table["time"]).groupby(by, observed=True).transform("sum")
+    short = looked <= (0.0 if samples.kind == "simulated" else _FEW_CYCLES)  # simulated runs are short, and even
+    few = in_turns(mean.to_numpy(dtype=float)) & ((mean <= _FEW_TURNS) | short)
+    few &= table["count"].notna()
     told = table[few].groupby(table.loc[few, "run"].astype(str), observed=True)["event"].unique()
     kept = replace(samples, table=table.assign(count=table["count"].where(~few)))
     return kept, {str(run): [str(event) for event in events] for run, events in told.items()}
@@ -296,10 +356,14 @@ def mixed_modes(samples: Samples, used: Iterable[str]) -> dict[str, str]:
     ``used`` are the events that an answer would follow from.
     """
     apart = [event for event in used if modes(event) != modes(samples.time_event)]
-    table = samples.table[samples.table["event"].isin(apart) & samples.table["count"].notna()]
-    counted = table[table["time"] > 0].groupby(table["run"].astype(str), observed=True)["event"].unique()
+    table = samples.table[(samples.table["time"] > 0) & samples.table["count"].notna()]
+    if modes(samples.work_event) == modes(samples.time_event):
+        table = table[table["event"].isin(apart)]
+    counted = table.groupby(table["run"].astype(str), observed=True)["event"].unique()
     return {
-        str(run): " ".join(mode_cautions(samples.time_event, samples.work_event, map(str, events)))
+        str(run): " ".join(
+            mode_cautions(samples.time_event, samples.work_event, [e for e in apart if e in set(events)])
+        )
         for run, events in counted.items()
     }
 

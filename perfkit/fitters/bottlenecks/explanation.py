@@ -21,8 +21,8 @@ from perfkit.fitters.bottlenecks.features import (
     loads_nothing,
     telling_all,
 )
-from perfkit.fitters.bottlenecks.names import names_for, pasted
-from perfkit.samples.events import as_perf_types
+from perfkit.fitters.bottlenecks.names import lacking, names_for, pasted
+from perfkit.samples.events import as_perf_types, spelt
 from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
@@ -186,7 +186,9 @@ class Explanation(Tabled):
         nxt = self.next_events[(self.next_events["run"] == run) & (self.next_events["names"] != "")]
         nxt = nxt if answer == CANNOT_TELL else nxt[nxt["gain"] > _TELLING]
         nxt = nxt[:0] if self._doubted(run) or self._either(run) or self._ahead(run) else nxt
-        lines += [f"measure next: {row.names} ({_would_tell(row)})" for row in nxt.head(_NEXT).itertuples()]
+        lines += [
+            f"measure next: {self._asked(str(row.names))} ({_would_tell(row)})" for row in nxt.head(_NEXT).itertuples()
+        ]
         lines += [f"as one line: {line}" for line in [self.command(run)] if line and len(nxt)]
         lines += self.remarks.loc[self.remarks["run"] == run, "remark"].tolist()
         lines += [
@@ -230,6 +232,11 @@ class Explanation(Tabled):
         """Draw the probabilities of each run's likeliest classes; return the axes."""
         expect_shown(len(self.runs), "no run was judged")
         return draw("bottlenecks:plot_explanation", self, ax=ax)
+
+    def _asked(self, names: str) -> str:
+        """Return an event's names, each with the processors of this core that have it not."""
+        lack = {spelt(name): lacking(name, self.core, self.events["real"]) for name in names.split(", ")}
+        return ", ".join(f"{name} (not on {listed(of, 3)})" if of else name for name, of in lack.items())
 
     def _doubted(self, run: str) -> list[str]:
         """Return why a run's counts cannot be those of such a core."""
@@ -288,9 +295,9 @@ class Explanation(Tabled):
             return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
         if answer != CANNOT_TELL:
             part = f"its part in what a core twice as good in everything would give: about {first['speedup']:.0%}"
-            return f"{run}: {answer} ({first['probability']:.0%}; {part})" + "".join(
-                f"; {one}" for one in self.phases(run)
-            )
+            beside = [f"beside it {listed(told, 1)}, not modelled" for told in [self._beside(run)] if told]
+            more = "".join(f"; {one}" for one in (*beside, *self.phases(run)))
+            return f"{run}: {answer} ({first['probability']:.0%}; {part}){more}"
         if self._either(run):
             both = rows.loc[rows["resource"].isin(EITHER), "probability"].sum()
             return f"{run}: cannot tell between {listed(EITHER, last='and')} ({both:.0%} together: one evidence)"

@@ -5,7 +5,7 @@ runs says what such shares went with: the credit that each class has in the spee
 learnt from a simulator: on a real processor's dump its figures are no measurement, and say so.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from perfkit.fitters.bottlenecks.doubts import (
     FASTER,
     TOO_FEW,
     ahead,
+    at_least,
     beyond_file,
     beyond_shares,
     contradicting_counts,
@@ -29,6 +30,7 @@ from perfkit.fitters.bottlenecks.doubts import (
     mixed_modes,
     share_counted,
     unmodelled_shares,
+    without_judged,
     without_time,
 )
 from perfkit.fitters.bottlenecks.explanation import (
@@ -64,10 +66,10 @@ from perfkit.fitters.bottlenecks.features import (
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.fitters.bottlenecks.names import Named, countable, matched, unused
 from perfkit.fitters.bottlenecks.recognise import SIMULATED, SIMULATED_ON
-from perfkit.fitters.bottlenecks.stacks import LearntStacks, against, stacks_of, telling
+from perfkit.fitters.bottlenecks.stacks import CLASSES_OF, LearntStacks, against, stacks_of, telling
 from perfkit.machine.classes import classes_of
 from perfkit.machine.core import Microarchitecture
-from perfkit.samples.events import counter_unit, other_core
+from perfkit.samples.events import counter_unit, modes, other_core
 from perfkit.samples.table import Samples, expect_samples
 
 DATA, STACKS = "bottlenecks/model", "bottlenecks/stacks"
@@ -80,6 +82,7 @@ _LESSER = "cpu_atom"  # the PMU of the small cores of hybrid processors, of whic
 _MAY_DIVIDE, _FEW_DIVISIONS = 0.05, 0.015
 _FULL_PORT, _LESS_BUSY = 0.95, 0.9  # of the cycles; of the busiest port's
 _ALL_PORTS = ("uops.p0156B", "uops.p0156", "uops.p015")  # that arithmetic takes, of one core each
+_ALIKE = ["uops.p0", "uops.p5"]  # both of the vector units
 _PORTS_TOLD = 2  # ports counted in a row, above which what they share can be told
 Rates = dict[str, NDArray[np.float64]]
 
@@ -144,13 +147,14 @@ class Bottlenecks:
         for one in names:
             called[one.simulated] = f"{called[one.simulated]}+{one.real}" if one.simulated in called else one.real
         found = beyond_shares(samples, self.core, by_run)
-        beside = unmodelled_shares(found)
+        table = runs.table(by_run.index, called=called)
+        first = {run: (str(mine["resource"].iloc[0]), float(mine["speedup"].max())) for run, mine in _by_run(table)}
+        beside = unmodelled_shares(without_judged(found, first, runs.names.tolist()))
         # What is full cannot be freed by any other cycles: all that is not modelled leaves it as full as it is.
         full = np.any([rows for name, rows in runs.full.items() if name not in OF_THE_MACHINE], axis=0)
         beside.loc[beside.index.isin(by_run.index[full].astype(str)), "left"] = 1.0
-        table = runs.table(by_run.index, called=called)
         told = pd.concat([remarks(samples, by_run.index, runs, each), self._open(samples, names, by_run, table, few)])
-        for run, mine in table.groupby(table["run"].astype(str), sort=False):
+        for run, mine in _by_run(table):
             if (
                 ahead(beside[beside.index == run], float(mine["speedup"].max()))
                 or told["open"][told["run"] == run].any()
@@ -185,7 +189,7 @@ class Bottlenecks:
         rows += [(run, told, True) for run, told in mixed_modes(samples, [one.real for one in names]).items()]
         counted, seen = share_counted(samples, by_run.index), looks(samples, by_run.index)
         first = table.groupby("run", sort=False)["resource"].first()
-        more = beyond_file(features(_arrays(by_run), self.core), counted, seen)
+        more = beyond_file(features(at_least(_arrays(by_run)), self.core), counted, seen)
         rows += [
             (str(run), f"more lines come from memory than {self.core.name}'s file says that it gives: {FASTER}", True)
             for run in by_run.index[more]
@@ -197,7 +201,7 @@ class Bottlenecks:
         """Return why the counts of runs cannot be believed: run, doubt."""
         counted = share_counted(samples, by_run.index)
         seen = looks(samples, by_run.index)
-        impossibly = impossible_shares(features(_arrays(by_run), self.core), counted, seen)
+        impossibly = impossible_shares(features(at_least(_arrays(by_run)), self.core), counted, seen)
         timeless = without_time(samples)
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
@@ -247,7 +251,8 @@ class Bottlenecks:
         missing = [", ".join(part for part in named if not counted[part][row]) for row in range(len(rates))]
         runs = [str(run) for run in rates.index]
         found = beyond_shares(samples, self.core, rates)
-        beside = unmodelled_shares(found)["share"].groupby(level=0).max()
+        of_parts = [name for names in CLASSES_OF.values() for name in names]
+        beside = unmodelled_shares(found[~found["of"].isin(of_parts)])["share"].groupby(level=0).max()
         elsewhere = beside.reindex(runs).fillna(0.0).to_numpy(dtype=float)
         table = stacks_of(forest, completed(given, WAYS), 1.0 / ipc, runs, missing, elsewhere)
         left = self._left(samples, names, simulated=simulated)
@@ -274,6 +279,7 @@ class Bottlenecks:
             )
         simulated = samples.kind == "simulated" and bool((samples.runs["source"] == SIMULATED).all())
         events = [event for event in samples.events if simulated or not other_core(event, samples.time_event)]
+        events.sort(key=lambda event: modes(event) != modes(samples.time_event))  # of one in two modes, that of time
         return matched(events, simulated=simulated, vendor=self.core.vendor, core=self.core.name), simulated
 
     def _left(self, samples: Samples, names: tuple[Named, ...], *, simulated: bool) -> pd.DataFrame:
@@ -401,6 +407,11 @@ def _uncountable(core: Microarchitecture, has: Collection[str] | None) -> NDArra
     return np.asarray(np.isnan(found.values).all(axis=0))
 
 
+def _by_run(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    for run, mine in table.groupby(table["run"].astype(str), sort=False):
+        yield str(run), mine
+
+
 def _arrays(rates: pd.DataFrame) -> Rates:
     arrays: Rates = {str(event): rates[event].to_numpy(dtype=float) for event in rates.columns}
     return arrays or {"instructions": np.full(len(rates), np.nan)}
@@ -439,17 +450,20 @@ def _without_shared(rates: pd.DataFrame, names: tuple[Named, ...]) -> pd.DataFra
     A processor counts every uop that a port executed; the simulator's events of one port are of uops that no other port
     takes. What any port takes is spread evenly: so much as the least busy of them had, where three and more were
     counted in a row; of fewer it cannot be told. A port that is busy in nearly every cycle while no other can be, nor
-    one of those that were counted together, has no such uops: they would be at the others.
+    one of those that were counted together, has no such uops: they would be at the others. Nor have ports 0 and 5 that
+    are both so busy: what one or either of them takes is of the vector units; other pairs are of several classes.
     """
     alone = [one.simulated for one in names if one.shared and one.simulated in rates]
     least = rates[alone].min(axis=1).where(rates[alone].notna().sum(axis=1) > _PORTS_TOLD, 0.0)
     most = rates[alone].max(axis=1)
     others = rates[alone].lt(most, axis=0) & rates[alone].lt(_LESS_BUSY * most, axis=0)
-    one = (most >= _FULL_PORT) & (rates[alone].notna().sum(axis=1) - others.sum(axis=1) == 1)
+    busy = rates[alone].notna() & ~others
+    pair = busy.sum(axis=1).eq(len(_ALIKE)) & busy.reindex(columns=_ALIKE, fill_value=False).all(axis=1)
+    one = (most >= _FULL_PORT) & (busy.sum(axis=1).eq(1) | (pair & (rates[alone].notna().sum(axis=1) > _PORTS_TOLD)))
     every = [rates[name] for name in _ALL_PORTS if name in rates]
     together = every[0] - rates[alone].sum(axis=1) if every else np.inf
     one &= together < _LESS_BUSY * most
-    full = rates[alone].eq(most, axis=0).mul(one, axis=0)
+    full = busy.mul(one, axis=0)
     return rates.assign(**rates[alone].sub(least, axis=0).where(~full, rates[alone]))
 
 

@@ -14,7 +14,7 @@ from perfkit import datasets
 from perfkit.errors import listed
 from perfkit.fitters.bottlenecks.features import any_of
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, modes, normalise, other_core
 
 # Events that a core's processors do not list: one may have been left out of a list, or been renamed. Several show
 # another processor where one lists them, and so large a share of the dump.
@@ -143,14 +143,16 @@ def matched(events: Iterable[str], *, simulated: bool, vendor: str = "", core: s
     return tuple(name for names in found.values() for name in names)
 
 
-def beyond(events: Iterable[str], time: str) -> list[tuple[str, Mapping[str, str]]]:
+def beyond(events: Iterable[str], time: str) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the events of a dump that count what is not modelled, with their entries of ``[beyond]`` in events.toml.
 
-    ``time`` is the event that time is measured in: those that another kind of core counted are left out.
+    ``time`` is the event that time is measured in: those that another kind of core counted are left out, and those
+    that do not count all of its modes (user, kernel), or take time in another.
     """
     known = event_map()["beyond"]
-    mine = [(event, known.get(normalise(event))) for event in events if not other_core(event, time)]
-    return [(event, one) for event, one in mine if one]
+    mine = [event for event in events if not other_core(event, time) and set(modes(time)) <= set(modes(event))]
+    found = [(event, known[normalise(event)]) for event in mine if normalise(event) in known]
+    return [(event, one) for event, one in found if not one.get("kernel") or "k" in modes(time)]
 
 
 @cache
@@ -254,9 +256,9 @@ def unused(events: Iterable[str], names: Sequence[Named], vendor: str, core: str
             rows.append((event, not_of + (f", but of {told}" if told else ""), sure))
         elif mine:
             same = {one.real for one in names if one.simulated in {row[0] for row in mine}}
-            rows.append(
-                (event, f"counts what {listed(sorted(same))} does" if same else "counts a part of a sum", False)
-            )
+            why = f"counts what {listed(sorted(same))} does" if same else "counts a part of a sum"
+            apart = same and time and modes(event) != modes(time)
+            rows.append((event, f"counted in another mode than {time}" if apart else why, False))
         elif name in event_map()["beyond"]:
             rows.append((event, "counts what is not modelled: told where it takes much of the cycles", False))
         else:
@@ -287,13 +289,28 @@ def pasted(names: Sequence[str], core: str, events: Iterable[str]) -> str:
     events : iterable of str
         The dump's events: processors that do not list them did not make it.
     """
-    every, vendor = event_map()["processors"].get(core, []), _vendor_of(core)
-    shown = [published()[name] for name in _listed(events, vendor) if name in published()]
-    mine = frozenset(one for one in every if all(one in of for of in shown)) or frozenset(every)
-    for name in names:
-        if all(not maker(part) or mine <= published().get(part, frozenset()) for part in name.split("+")):
-            return name
-    return "" if mine else next(iter(names), "")
+    mine = _may_be(core, events)
+    return next((name for name in names if not _lack(name, mine)), "" if mine else next(iter(names), ""))
+
+
+def lacking(name: str, core: str, events: Iterable[str]) -> tuple[str, ...]:
+    """Return the processors of a core that do not list an event (a sum: all of it) though they may have made a dump.
+
+    Parameters are as of `pasted`.
+    """
+    return tuple(sorted(_lack(name, _may_be(core, events))))
+
+
+def _may_be(core: str, events: Iterable[str]) -> frozenset[str]:
+    """Return the processors of a core that list all of a dump's events; all of the core's where none does."""
+    every = event_map()["processors"].get(core, [])
+    shown = [published()[name] for name in _listed(events, _vendor_of(core)) if name in published()]
+    return frozenset(one for one in every if all(one in of for of in shown)) or frozenset(every)
+
+
+def _lack(name: str, mine: frozenset[str]) -> frozenset[str]:
+    parts = [part for part in name.split("+") if maker(part)]
+    return frozenset(one for one in mine if any(one not in published().get(part, ()) for part in parts))
 
 
 def cores_of(events: Iterable[str], vendor: str = "") -> dict[str, tuple[int, int]]:

@@ -19,7 +19,10 @@ _NAMED = (
     (r"\b(?:meteor ?lake|granite rapids)\b", "redwood_cove"),
     (r"\b(?:ice|tiger|rocket) ?lake\b|xeon.*(?:platinum|gold|silver) [3-9]3\d\d", "ice_lake"),
     (r"\b(?:skylake|cascade ?lake)\b|xeon.*(?:platinum|gold|silver|bronze) [3-9][12]\d\d", "skylake_x"),
-    (r"\b(?:sandy|ivy) ?bridge\b", "sandy_bridge"),
+    (r"\b(?:sandy|ivy) ?bridge\b|e[357]-\d{4}[a-z]?(?: 0| ?v2)? @|core\(tm\) i\d-[23]\d{3}[a-z]*\b", "sandy_bridge"),
+    # Processors of which no core is like: by their events, which are others' too, they would be taken for these.
+    (r"\b(?:haswell|broadwell)\b|e[357]-\d{4}[a-z]? ?v[34]\b|core\(tm\) i\d-[45]\d{3}[a-z]*\b", ""),
+    (r"\bzen ?[12]\+?(?!\w)|epyc(?:\(tm\))? 7\d\d[12]\b|ryzen .*\b[1-4]\d{3}", ""),
 )
 _KINDS = ("cpu_core", "cpu_atom")  # PMUs of hybrid processors
 _HYBRID = ("alder_lake_p", "raptor_cove", "redwood_cove")
