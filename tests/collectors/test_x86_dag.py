@@ -308,7 +308,13 @@ def test_the_next_string_instruction_does_not_wait_for_the_data_of_the_one_befor
 
 @pytest.mark.parametrize(
     ("block", "each"),
-    [("xadd [rsi], rax", 1), ("lock xadd [rsi], rax", 0), ("xadd rcx, rax", 0), ("rcr rax, 7", 2), ("btc [rdi], rax", 2)],
+    [
+        ("xadd [rsi], rax", 1),
+        ("lock xadd [rsi], rax", 0),
+        ("xadd rcx, rax", 0),
+        ("rcr rax, 7", 2),
+        ("btc [rdi], rax", 2),
+    ],
 )
 def test_what_slower_instructions_take_more_is_counted(block, each):
     core = pk.Microarchitecture.load("zen4")
