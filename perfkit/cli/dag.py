@@ -158,8 +158,8 @@ def run_command(
         _draw_levels(found, places, host)
     if as_json:
         print_json([{key: value for key, value in row.items() if key not in _OBJECTS} for row in found])
-    for name, error in refused.items():
-        typer.echo(f"perfkit: {'' if name in str(error) else f'{name}: '}{error}", err=True)
+    for name, why in refused.items():
+        typer.echo(f"perfkit: {'' if name in str(why) else f'{name}: '}{why}", err=True)
     if refused:
         raise typer.Exit(2)
 
