@@ -6,22 +6,27 @@ import itertools
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfkit.collectors.open_traces import BLOCK, kernel_arguments, names_in, open_traces, shell_words, source_kind
+from perfkit.dag.doubts import SUBNORMAL
 from perfkit.errors import MissingFileError, PerfkitError, PerfkitWarning, SettingError, UnavailableError, expect
 from perfkit.trace.block import BasicBlock
 
 if TYPE_CHECKING:
     from perfkit.collectors.dag.kernel_trace import KernelTrace
+    from perfkit.collectors.dag.x86_dag import TraceSource
     from perfkit.dag.program import NodeSource
     from perfkit.machine.core import Microarchitecture
     from perfkit.trace.trace import Trace
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".ll")
 _OTHER_SOURCES = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".rs", ".go", ".zig", ".s", ".asm", ".pyx")
+# Arithmetic on SSE and AVX registers, which sets the flags of MXCSR.
+_FLOATING = re.compile(r"v?(add|sub|mul|div|sqrt|fn?m(add|sub)\d*|cvt\w*)[sp][sd]\b")
 _N = re.compile(r"\bN\b|(?<=[\[x])N|N(?=[x\]])")  # the size, in arguments
 
 
@@ -192,11 +197,12 @@ def _opened(
     if kind == "function":
         return {f"{what.rpartition(':')[2]}{suffix}": _from_python(what, arguments, whole, core, limit)}
     if kind == "program":
-        return {
-            f"{name}{suffix}": _of(trace, whole, core)
-            for function in functions or [""]
-            for name, trace in open_traces(what, function=function, arguments=arguments, limit=limit).items()
-        }
+        recorded: dict[str, NodeSource] = {}
+        for function in functions or [""]:
+            for name, trace in open_traces(what, function=function, arguments=arguments, limit=limit).items():
+                recorded[f"{name}{suffix}"] = source = _of(trace, whole, core)
+                source.facts.update(_subnormal(Path(what), trace, arguments))
+        return recorded
     try:
         traces = open_traces(what, limit=limit)
     except MissingFileError:
@@ -258,7 +264,22 @@ def _compiled(make: Callable[[], KernelTrace], whole: bool, core: Microarchitect
     return kernel
 
 
-def _of(trace: Trace, whole: bool, core: Microarchitecture | None) -> NodeSource:
+def _subnormal(program: Path, trace: Trace, arguments: Sequence[str]) -> dict[str, str]:
+    """Return that a program's function met subnormal numbers, as the processor's flags say after a run that is timed.
+
+    Only of code that may: it takes a run of the program, of a second at most.
+    """
+    from perfkit.collectors.tracer.cloner import Refusal
+    from perfkit.collectors.tracer.timed import time_calls
+
+    if not any(_FLOATING.match(text) for text in trace.code.text):
+        return {}
+    with suppress(PerfkitError, Refusal):  # what cannot be timed is not known
+        return {SUBNORMAL: str(int(time_calls(program, trace.provenance.function, arguments, seconds=1.0).subnormal))}
+    return {}
+
+
+def _of(trace: Trace, whole: bool, core: Microarchitecture | None) -> TraceSource:
     from perfkit.collectors.dag.x86_dag import trace_source
 
     return trace_source(trace, whole=whole, core=core if whole else None)

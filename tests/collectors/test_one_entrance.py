@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import perfkit as pk
 from perfkit.cli.main import app
+from perfkit.dag.doubts import SUBNORMAL
 from perfkit.errors import DataError, PerfkitError, SettingError
 
 pytestmark = pytest.mark.skipif(
@@ -157,3 +158,24 @@ def test_one_refused_program_does_not_lose_the_others(tmp_path):
     assert isinstance(alone.exception, PerfkitError)
     with pytest.raises(PerfkitError, match="no function 'total'"):
         pk.open_dags(f"./program,{stripped}", function="total", arguments="500")
+
+
+DECAY = """#include <stdlib.h>
+__attribute__((noinline)) double decay(double *a, double by, long n) {
+    double y = 1;
+    for (long i = 0; i < n; i++) { y *= by; a[i] = y; }
+    return y;
+}
+int main(int argc, char **argv) { long n = atol(argv[1]); return decay(malloc(8 * n), 0.5, n) > 1; }
+"""
+
+
+@pytest.mark.parametrize(("turns", "met"), [(1070, "1"), (1020, "0")])
+def test_a_program_whose_arithmetic_meets_subnormal_numbers_is_told(tmp_path, turns, met):
+    """By hand: 2**-1022 is the last normal number, and 2**-1074 the last of all."""
+    (tmp_path / "decay.c").write_text(DECAY)
+    subprocess.run(["gcc", "-O1", "-o", tmp_path / "decay", tmp_path / "decay.c"], check=True)
+    (nodes,) = pk.open_dags(tmp_path / "decay", function="decay", arguments=str(turns)).values()
+    assert nodes.facts[SUBNORMAL] == met
+    (nodes,) = pk.open_dags("./program", function="total", arguments="50").values()
+    assert nodes.facts[SUBNORMAL] == "0"
