@@ -103,7 +103,7 @@ def run_command(
     Example: perfkit dag run ./program -f f -- 2000
     """
     from perfkit.collectors.own_code import open_dags
-    from perfkit.errors import SettingError
+    from perfkit.errors import PerfkitError, SettingError
     from perfkit.machine.core import Microarchitecture
     from perfkit.machine.overlays import calibrated_for, measured_bandwidths
 
@@ -125,7 +125,8 @@ def run_command(
     machine = Microarchitecture.load(core)
     scheduler = _scheduler(machine.name if core == "host" else core, change, warm)
     counts = _whole_sizes(sizes) if sizes else []
-    for name, dag in open_dags(
+    refused: dict[str, PerfkitError] = {}
+    opened = open_dags(
         ",".join(given),
         function=function,
         arguments=called,
@@ -133,20 +134,34 @@ def run_command(
         builds=[build.strip() for build in builds.split(",") if build.strip()],
         whole=not paper_nodes,
         core=machine,
-    ).items():
-        timed = _timed(name, dag, scheduler.warm) if measured else None
-        own = machine.name == Microarchitecture.load("host").name
-        cycles = timed.cycles if timed is not None and own else math.nan
-        row = _analysed(name, dag, scheduler, machine, ranked, gus, top, cycles)
+        refused=refused,
+    )
+    own = machine.name == Microarchitecture.load("host").name
+    for name, dag in opened.items():
+        try:
+            timed = _timed(name, dag, scheduler.warm) if measured else None
+            cycles = timed.cycles if timed is not None and own else math.nan
+            row = _analysed(name, dag, scheduler, machine, ranked, gus, top, cycles)
+        except PerfkitError as error:
+            if len(opened) + len(refused) == 1:
+                raise
+            refused[name] = error
+            continue
         if timed is not None:
             row |= _measured(timed, row, own)
         found.append(row)
         if not as_json:
             typer.echo(row["text"] + "\n")
+    if refused and not found:
+        raise next(iter(refused.values()))
     if places:
         _draw_levels(found, places, host)
     if as_json:
         print_json([{key: value for key, value in row.items() if key not in _OBJECTS} for row in found])
+    for name, why in refused.items():
+        typer.echo(f"perfkit: {'' if name in str(why) else f'{name}: '}{why}", err=True)
+    if refused:
+        raise typer.Exit(2)
 
 
 def _whole_sizes(text: str) -> list[int]:

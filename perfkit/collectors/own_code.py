@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfkit.collectors.open_traces import BLOCK, kernel_arguments, names_in, open_traces, shell_words, source_kind
-from perfkit.errors import MissingFileError, PerfkitWarning, SettingError, UnavailableError, expect
+from perfkit.dag.doubts import SUBNORMAL
+from perfkit.errors import MissingFileError, PerfkitError, PerfkitWarning, SettingError, UnavailableError, expect
 from perfkit.trace.block import BasicBlock
 
 if TYPE_CHECKING:
     from perfkit.collectors.dag.kernel_trace import KernelTrace
+    from perfkit.collectors.dag.x86_dag import TraceSource
     from perfkit.dag.program import NodeSource
     from perfkit.machine.core import Microarchitecture
     from perfkit.trace.trace import Trace
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".ll")
 _OTHER_SOURCES = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".rs", ".go", ".zig", ".s", ".asm", ".pyx")
+# Arithmetic on SSE and AVX registers, which sets the flags of MXCSR.
+_FLOATING = re.compile(r"v?(add|sub|mul|div|sqrt|fn?m(add|sub)\d*|cvt\w*)[sp][sd]\b")
 _N = re.compile(r"\bN\b|(?<=[\[x])N|N(?=[x\]])")  # the size, in arguments
 
 
@@ -34,6 +40,7 @@ def open_dags(
     whole: bool = True,
     core: Microarchitecture | None = None,
     limit: int = 10_000_000,
+    refused: dict[str, PerfkitError] | None = None,
 ) -> dict[str, NodeSource]:
     """Return the DAGs that a notebook's parameter or a command's argument names, by a short name each.
 
@@ -61,6 +68,11 @@ def open_dags(
     limit
         Record at most this many instructions (of the function and what it calls); of C, C++ and Python functions that
         execute more, and where `whole` is off, the nodes are those of LLVM's IR, not of the machine code.
+    refused
+        Put here why one of several cannot be opened, by its name, and open the others; None: raise that. Where none can
+        be opened, the first one's reason is raised.
+
+    Functions of one name in several files are called "f of FILE".
 
     Raises
     ------
@@ -77,22 +89,50 @@ def open_dags(
     if isinstance(what, BasicBlock):
         what = f"{BLOCK}{what.hex}"
     expect(isinstance(what, str | Path), what, "open_dags", "a name", "give a kernel's, a trace's or C code's")
-    found: dict[str, NodeSource] = {}
+    opened: list[_Opened] = []
     functions = [name.strip() for name in function.split(",") if name.strip()]
     words = shell_words(arguments)
     named = names_in(what)
     _check_used({_kind(each) for each in named}, str(what), functions, words, sizes)
-    for each in named:
-        for size in sizes or (0,):
-            called = [_N.sub(str(size), word) for word in words] if size else words
-            for build in builds or ("",):
-                opened = _opened(each, functions, called, size, build, whole, core, limit)
-                # Programs of one function are builds of it: none may hide another.
-                found |= {f"{n} of {Path(each).name}" if n in found else n: dag for n, dag in opened.items()}
+    for each, size, build in itertools.product(named, sizes or (0,), builds or ("",)):
+        called = [_N.sub(str(size), word) for word in words] if size else words
+        try:
+            made = _opened(each, functions, called, size, build, whole, core, limit)
+        except PerfkitError as error:
+            if refused is None:
+                raise
+            refused[" ".join([each, *([f"({size})"] if size else []), *([build] if build else [])])] = error
+            continue
+        opened += [_Opened(name, each, size, dag) for name, dag in made.items()]
+    if refused and not opened:
+        raise next(iter(refused.values()))
+    found = _by_name(opened)
     if not found:
         raise SettingError(
             "name a source, a Python function, a program, a trace or a kernel of the paper; found nothing"
         )
+    return found
+
+
+class _Opened(NamedTuple):
+    """A DAG: its name, the file or whatever it is from, the size that was asked for (0: none)."""
+
+    name: str
+    path: str
+    size: int
+    dag: Any
+
+
+def _by_name(opened: Sequence[_Opened]) -> dict[str, NodeSource]:
+    """Return what was opened by name; where a name comes from several files, all of these are told apart by file."""
+    found: dict[str, NodeSource] = {}
+    for name, path, size, dag in opened:
+        alike = list(dict.fromkeys(other.path for other in opened if other.name == name))
+        if len(alike) > 1:
+            short = Path(path).name
+            name = f"{name} of {short if [Path(other).name for other in alike].count(short) == 1 else path}"
+        # A DAG's own size is that of its first array, not the command's.
+        found[name] = replace(dag, name=name) if (len(alike) > 1 or size) and dag.name != name else dag
     return found
 
 
@@ -157,11 +197,12 @@ def _opened(
     if kind == "function":
         return {f"{what.rpartition(':')[2]}{suffix}": _from_python(what, arguments, whole, core, limit)}
     if kind == "program":
-        return {
-            f"{name}{suffix}": _of(trace, whole, core)
-            for function in functions or [""]
-            for name, trace in open_traces(what, function=function, arguments=arguments, limit=limit).items()
-        }
+        recorded: dict[str, NodeSource] = {}
+        for function in functions or [""]:
+            for name, trace in open_traces(what, function=function, arguments=arguments, limit=limit).items():
+                recorded[f"{name}{suffix}"] = source = _of(trace, whole, core)
+                source.facts.update(_subnormal(Path(what), trace, arguments))
+        return recorded
     try:
         traces = open_traces(what, limit=limit)
     except MissingFileError:
@@ -223,7 +264,22 @@ def _compiled(make: Callable[[], KernelTrace], whole: bool, core: Microarchitect
     return kernel
 
 
-def _of(trace: Trace, whole: bool, core: Microarchitecture | None) -> NodeSource:
+def _subnormal(program: Path, trace: Trace, arguments: Sequence[str]) -> dict[str, str]:
+    """Return that a program's function met subnormal numbers, as the processor's flags say after a run that is timed.
+
+    Only of code that may: it takes a run of the program, of a second at most.
+    """
+    from perfkit.collectors.tracer.cloner import Refusal
+    from perfkit.collectors.tracer.timed import time_calls
+
+    if not any(_FLOATING.match(text) for text in trace.code.text):
+        return {}
+    with suppress(PerfkitError, Refusal):  # what cannot be timed is not known
+        return {SUBNORMAL: str(int(time_calls(program, trace.provenance.function, arguments, seconds=1.0).subnormal))}
+    return {}
+
+
+def _of(trace: Trace, whole: bool, core: Microarchitecture | None) -> TraceSource:
     from perfkit.collectors.dag.x86_dag import trace_source
 
     return trace_source(trace, whole=whole, core=core if whole else None)

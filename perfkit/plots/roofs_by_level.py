@@ -165,8 +165,9 @@ def _gid(name: str, part: str) -> str:
 
 
 def _intensities(s: Schedule) -> dict[str, float]:
-    """Return the operational intensity of each level that a kernel accesses."""
-    return {level: s.work / _moved(s, level) for level in MEMORY if s.n_nodes(level)}
+    """Return the operational intensity of each level that a kernel accesses; all its accesses are of L1."""
+    moved = {level: _moved(s, level) for level in MEMORY if s.n_nodes(level)}
+    return {level: s.work / (s.traffic if level == "L1" else found) for level, found in moved.items()}
 
 
 def _moved(s: Schedule, level: str) -> float:

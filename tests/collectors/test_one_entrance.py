@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import perfkit as pk
 from perfkit.cli.main import app
+from perfkit.dag.doubts import SUBNORMAL
 from perfkit.errors import DataError, PerfkitError, SettingError
 
 pytestmark = pytest.mark.skipif(
@@ -126,3 +127,55 @@ def test_what_cannot_be_is_refused_with_its_cause(what, given, message):
 def test_gus_simulates_one():
     said = CliRunner().invoke(app, ["gus", "fig1a,fig1b", "--core", "zen5"])
     assert isinstance(said.exception, SettingError) or "simulates one" in said.output + said.stderr
+
+
+def test_functions_of_one_name_are_told_apart_by_file(folder, tmp_path):
+    """Two programs' functions were both "f" in what is printed; two sizes had the name of the first array's."""
+    for name in ("one", "two"):
+        shutil.copy("program", tmp_path / name)
+    both = pk.open_dags(f"{tmp_path}/one,{tmp_path}/two", function="total", arguments="500")
+    assert [(name, dag.name) for name, dag in both.items()] == [(f"total of {n}",) * 2 for n in ("one", "two")]
+    (tmp_path / "further").mkdir()
+    shutil.copy("program", tmp_path / "further" / "one")
+    both = pk.open_dags(f"{tmp_path}/one,{tmp_path}/further/one", function="total", arguments="500")
+    assert list(both) == [f"total of {tmp_path}/one", f"total of {tmp_path}/further/one"]
+    assert list(pk.open_dags(f"{tmp_path}/one", function="total", arguments="500")) == ["total"]
+    sized = pk.open_dags("k.c", function="total", arguments="f8[600], N", sizes=[400, 500])
+    assert [(name, dag.name) for name, dag in sized.items()] == [(f"total({n})",) * 2 for n in (400, 500)]
+
+
+def test_one_refused_program_does_not_lose_the_others(tmp_path):
+    stripped = tmp_path / "stripped"
+    shutil.copy("program", stripped)
+    subprocess.run(["strip", stripped], check=True)
+    call = ["dag", "run", f"./program,{stripped},own:total", "-f", "total", "--core", "zen4", "--no-relax", "--json"]
+    said = CliRunner().invoke(app, [*call, "--arguments", "500"])
+    assert said.exit_code == 2
+    assert [row["name"] for row in json.loads(said.stdout)] == ["total"]
+    assert "stripped: no function 'total'" in said.stderr
+    assert "own:total" in said.stderr
+    alone = CliRunner().invoke(app, ["dag", "run", str(stripped), "-f", "total", "--no-relax"])
+    assert isinstance(alone.exception, PerfkitError)
+    with pytest.raises(PerfkitError, match="no function 'total'"):
+        pk.open_dags(f"./program,{stripped}", function="total", arguments="500")
+
+
+DECAY = """#include <stdlib.h>
+__attribute__((noinline)) double decay(double *a, double by, long n) {
+    double y = 1;
+    for (long i = 0; i < n; i++) { y *= by; a[i] = y; }
+    return y;
+}
+int main(int argc, char **argv) { long n = atol(argv[1]); return decay(malloc(8 * n), 0.5, n) > 1; }
+"""
+
+
+@pytest.mark.parametrize(("turns", "met"), [(1070, "1"), (1020, "0")])
+def test_a_program_whose_arithmetic_meets_subnormal_numbers_is_told(tmp_path, turns, met):
+    """By hand: 2**-1022 is the last normal number, and 2**-1074 the last of all."""
+    (tmp_path / "decay.c").write_text(DECAY)
+    subprocess.run(["gcc", "-O1", "-o", tmp_path / "decay", tmp_path / "decay.c"], check=True)
+    (nodes,) = pk.open_dags(tmp_path / "decay", function="decay", arguments=str(turns)).values()
+    assert nodes.facts[SUBNORMAL] == met
+    (nodes,) = pk.open_dags("./program", function="total", arguments="50").values()
+    assert nodes.facts[SUBNORMAL] == "0"

@@ -13,7 +13,7 @@ from perfkit.cli.pages.answer import write_page
 from perfkit.cli.pages.levels import of_levels
 from perfkit.errors import SettingError
 from perfkit.plots.extended_roofline import COLOURS, STALL_COLOURS, TYPE_COLOURS, UNNAMED
-from perfkit.plots.roofs_by_level import host_gid, host_titles, level_titles, plot_levels, svg_with
+from perfkit.plots.roofs_by_level import _intensities, host_gid, host_titles, level_titles, plot_levels, svg_with
 
 mpl.use("Agg")
 
@@ -46,7 +46,7 @@ def test_each_level_has_its_intensity_and_its_roof(rooflines):
     for name, roofline in rooflines.items():
         s = roofline.schedule
         x, y = (float(v[0]) for v in marked[f"{name}: L1"].get_data())
-        assert (x, y) == (s.work / s.bytes("L1"), s.performance)
+        assert (x, y) == (s.work / s.traffic, s.performance)
     beyond = rooflines["mvm(300)"].schedule
     assert beyond.n_nodes("L2") > 0
     x = float(marked["mvm(300): L2"].get_xdata()[0])
@@ -229,3 +229,16 @@ def test_names_stay_in_the_callers_figure_and_off_other_axes(rooflines, size, co
             assert box.y1 <= ax.bbox.y1 + 8
         assert ax.bbox.width > 0.2 * figure.bbox.width / columns
     plt.close(figure)
+
+
+def test_all_accesses_are_of_l1_wherever_their_lines_come_from():
+    """Two loads and a store of 8 bytes for 2 flops: 1/12, also where one access in eight brings a line from L2."""
+    turns, deps, array = range(8000), [[], [], [1], [0, 2], [3]], [0, 1 << 20, None, None, 1 << 21]
+    dag = pk.Dag.from_nodes(
+        "LLMAS" * 8000,
+        [[5 * turn + d for d in each] for turn in turns for each in deps],
+        address=[None if begin is None else begin + 8 * turn for turn in turns for begin in array],
+    )
+    schedule = pk.DagScheduler(pk.DagCore.load("zen4"), record=False).run(dag)
+    assert schedule.n_nodes("L2") == 3 * 1000
+    assert _intensities(schedule) == {"L1": pytest.approx(1 / 12), "L2": pytest.approx(16_000 / (3000 * 64))}

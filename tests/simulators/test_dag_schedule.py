@@ -277,6 +277,25 @@ MIXED = Dag.from_nodes(
 )
 
 
+def test_a_latency_with_a_fraction_is_refused_with_its_reason():
+    with pytest.raises(SettingError, match=r"latency_A is a whole number of cycles, not 2.5: .* give 2 or 3") as told:
+        DagCore.sandy_bridge_erm().replace(latency_A=2.5)
+    assert "ever end" not in str(told.value)
+
+
+@pytest.mark.parametrize("core", ["zen4", "sandy_bridge_erm"])
+def test_no_unit_is_used_more_than_all_the_time(core):
+    """A line of memory keeps it for 8 cycles of a Zen 4 and begins in one: 800 % of its throughput, said the table."""
+    for source in pk.open_dags("reduction,kmeans", sizes=[20_000]).values():
+        schedule = DagScheduler(DagCore.load(core), warm=False, record=False).run(source)
+        table = schedule.to_frame()
+        assert table[[name for name in table.columns if name.startswith("U_")]].max().max() <= 1
+        roofs = schedule.roofline().to_frame()
+        assert roofs["utilisation"].max() <= 1
+        told = roofs.loc[roofs["label"] == "memory issue", "formula"].iloc[0]
+        assert core != "zen4" or "= 1 at most (each keeps its unit for longer than it issues)" in told, told
+
+
 @pytest.mark.parametrize("name", [n for n in parameter_names() if n != "line"])
 def test_every_parameter_may_be_zero_or_infinite(name):
     core = DagCore.sandy_bridge_erm()

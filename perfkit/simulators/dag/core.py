@@ -207,9 +207,12 @@ class DagCore:
                 continue
             if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
                 raise SettingError(f"{name} is a number of at least 0 (0 or inf: not modelled), not {value!r}")
-            if name.startswith("latency") and (math.isinf(value) or value != int(value)):
+            if name.startswith("latency") and math.isinf(value):
+                raise SettingError(f"{name} is a whole number of cycles, not {value!r}: nothing would ever end")
+            if name.startswith("latency") and value != int(value):
                 raise SettingError(
-                    f"{name} is a whole number of cycles, not {value!r}: with an infinite one nothing would ever end"
+                    f"{name} is a whole number of cycles, not {value!r}: nodes end in whole cycles; give "
+                    f"{math.floor(value)} or {math.ceil(value)}, and see between which results it lies"
                 )
             if not math.isinf(value) and value > _HIGHEST:
                 raise SettingError(f"{name} is at most {_HIGHEST:,}, or inf (not modelled); found {value!r}")

@@ -282,9 +282,11 @@ def _bounded(s: Schedule, name: str, kind: str, buffer: str, label: str, compone
     equation = {"issue": "12", "latency": "13", "stall": "14"}[name]
     times = {"issue": "T_issue", "latency": "(T_issue + T_lat)", "stall": f"|T_issue or T_stall,{buffer}|"}[name]
     peak = {"comp": "pi", "I": "pi_I"}.get(kind, f"beta_{kind}")
+    capped = used * cycles * s.peak(kind) < 0.999 * s.elements(kind)
+    most = " at most (each keeps its unit for longer than it issues)" if capped else ""
     formula = (
-        f"({equation}) U = N / ({times} {peak}) = {s.elements(kind)} / ({cycles} x {s.peak(kind):g}) = {used:.3g}; "
-        + (f"P <= U {peak}" if kind in _FLAT else f"P <= U beta_{kind} I Q / Q_{kind}")
+        f"({equation}) U = N / ({times} {peak}) = {s.elements(kind)} / ({cycles} x {s.peak(kind):g}) = {used:.3g}"
+        f"{most}; " + (f"P <= U {peak}" if kind in _FLAT else f"P <= U beta_{kind} I Q / Q_{kind}")
     )
     return _roof(s, name, kind, buffer, label, cycles, used, formula)
 

@@ -21,7 +21,7 @@ from perfkit.base.files import a_path, existing, json_text, of_json, reading, re
 from perfkit.base.results import Kind, Summarised, answering, draw
 from perfkit.dag.program import WORD
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, expect, of_extra
-from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, parameter_names
+from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, lanes, parameter_names
 from perfkit.simulators.dag.extended_roofline import TOLERANCE, Roofs
 
 if TYPE_CHECKING:
@@ -324,10 +324,19 @@ class Schedule(Summarised):
         if not cycles:
             return math.nan
         used = self.elements(kind) / (cycles * self.peak(kind))
-        # A divider slower than one per cycle takes a division beside an addition and a multiplication at once, and then
-        # none for long: in that cycle more begins than the peak, which is its mean.
-        slow = kind in ("comp", "D") and self.n_nodes("D") and self.core.throughput("D") < 1
-        return min(used, 1.0) if slow else used
+        return min(used, 1.0) if self._kept_longer(kind) else used
+
+    def _kept_longer(self, kind: str) -> bool:
+        """Whether a node keeps its unit for longer than the cycle in which it begins.
+
+        A line of two cycles of L2's bandwidth, or a division: in that cycle more begins than the peak, a mean.
+        """
+        if kind in ("comp", "D"):
+            return bool(self.n_nodes("D")) and self.core.throughput("D") < 1
+        nodes = self.n_nodes(kind)
+        return bool(nodes) and (
+            lanes(self.core.throughput(kind))[1] > 1 or self.elements(kind) > nodes * self.peak(kind)
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return the properties of every node type that occurs (Table II): N, elements, bytes, times, utilisations."""
