@@ -200,8 +200,8 @@ def _opened(
         recorded: dict[str, NodeSource] = {}
         for function in functions or [""]:
             for name, trace in open_traces(what, function=function, arguments=arguments, limit=limit).items():
-                recorded[f"{name}{suffix}"] = source = _of(trace, whole, core)
-                source.facts.update(_subnormal(Path(what), trace, arguments))
+                recorded[f"{name}{suffix}"] = nodes = _of(trace, whole, core)
+                nodes.facts.update(_subnormal(Path(what), trace, arguments))
         return recorded
     try:
         traces = open_traces(what, limit=limit)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from perfkit.dag.doubts import NOR_GUS
+from perfkit.simulators.dag.measures import unknown_to_gus
 from perfkit.simulators.groups import group
 from perfkit.simulators.gus.gus import Gus
 
@@ -138,7 +138,7 @@ def second_opinion(
     here, cycles = relaxation.cycles, float(result.cycles)
     apart = here / cycles - 1
     words += f"; cycles: {here:,} here, {cycles:,.0f} in Gus ({apart:+.0%})"
-    finer = group(name) in _FINER and (near or cycles > here) and not any(NOR_GUS in doubt for doubt in doubts)
+    finer = group(name) in _FINER and (near or cycles > here) and not unknown_to_gus(doubts)
     believe, whom = _whom(here, cycles, agree, near, measured, finer)
     doubt = (
         ""

@@ -314,6 +314,7 @@ def test_the_next_string_instruction_does_not_wait_for_the_data_of_the_one_befor
         ("xadd rcx, rax", 0),
         ("rcr rax, 7", 2),
         ("btc [rdi], rax", 2),
+        ("lock inc qword ptr [rdi]", 2),
     ],
 )
 def test_what_slower_instructions_take_more_is_counted(block, each):

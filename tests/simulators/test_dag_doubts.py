@@ -370,7 +370,7 @@ def test_many_instructions_per_cycle_depend_on_where_their_loop_lies():
         ("bts qword ptr [rsi],3", ""),
         ("bts rdx,rcx", ""),
         ("lock xadd [rsi],rdx", ""),
-        ("vmaskmovps [rsi],ymm1,ymm0", "XADD and masked stores"),
+        ("vmaskmovps [rsi],ymm1,ymm0", "masked stores and atomic additions"),
         ("vmaskmovps ymm0,ymm1,[rsi]", ""),
         ("fsin", "are of microcode that the core's table has a guess of"),
         ("movnti [rsi],rcx", ""),  # one place again and again stays where stores are collected

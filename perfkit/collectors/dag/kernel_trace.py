@@ -24,7 +24,7 @@ import numpy.typing as npt
 from perfkit.collectors.dag.fences import Beyond, Fences
 from perfkit.collectors.dag.ir_module import readable
 from perfkit.collectors.dag.llvm_ir import ENTRY_SYMBOLS, REPEAT, Instrumented
-from perfkit.collectors.dag.subnormal import watched
+from perfkit.collectors.dag.subnormal import met_subnormals
 from perfkit.dag.doubts import SUBNORMAL, UNSEEN_CALLS
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BlockProgram, Consumer
@@ -285,7 +285,7 @@ class KernelTrace:
     def _run(self, function: Any, before: Callable[[], None] = lambda: None) -> None:
         self._try(function, before)
         self._restore()
-        code, met = watched(lambda: function(*self.native))
+        code, met = met_subnormals(lambda: function(*self.native))
         if met:
             self.facts[SUBNORMAL] = "1"
         if self.status and code:

@@ -15,7 +15,7 @@ _SIZE, _MXCSR = 32, 28  # of fenv_t on x86-64; where MXCSR is in it
 _T = TypeVar("_T")
 
 
-def watched(run: Callable[[], _T]) -> tuple[_T, bool]:
+def met_subnormals(run: Callable[[], _T]) -> tuple[_T, bool]:
     """Run something, and return what it returned and whether SSE or AVX arithmetic met a subnormal number in it.
 
     Where such numbers are taken for zero, and on processors other than x86-64, none is met.

@@ -19,7 +19,7 @@ _CODE_LINES = 32 * 1024 // _LINE  # of the first cache of code: that of all x86 
 _OPEN = 8  # lines that stores past the caches are collected in: some cores have more
 
 
-def counts(trace: Trace, past_caches: list[bool]) -> dict[str, str]:
+def counts_of_trace(trace: Trace, past_caches: list[bool]) -> dict[str, str]:
     """Return the counts of a trace.
 
     Parameters
@@ -36,7 +36,7 @@ def counts(trace: Trace, past_caches: list[bool]) -> dict[str, str]:
     stores = _stores(code, past_caches)
     collected = np.zeros((_OPEN, 3), dtype=np.int64)  # line, which of its bytes, when it was written to; none yet
     collected[:, 0] = -1
-    lines = Lines(begins, ends, trace.block_counts())
+    lines = _Lines(begins, ends, trace.block_counts())
     taken = filled = partial = 0
     for chunk in trace.chunks():
         taken += int(np.count_nonzero(begins[chunk.stream[1:]] != ends[chunk.stream[:-1]]))
@@ -52,7 +52,7 @@ def counts(trace: Trace, past_caches: list[bool]) -> dict[str, str]:
     return {TAKEN: str(taken), FILLED: str(filled), PARTIAL: str(partial), CODE: str(lines.missed)}
 
 
-class Lines:
+class _Lines:
     """The lines of code that the first cache does not hold, in a run after one like it.
 
     Parameters

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from perfkit.collectors.dag.x86_counts import counts
+from perfkit.collectors.dag.x86_counts import counts_of_trace
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import (
@@ -107,7 +107,7 @@ def trace_source(
     program = _program(trace.code, [*blocks, *further], reader.slots)
     facts = {"front end": "x86 trace", "backend": trace.provenance.backend, "whole": str(whole)}
     if whole:
-        facts |= reader.counts(trace.block_counts()) | counts(trace, reader.past_caches)
+        facts |= reader.counts(trace.block_counts()) | counts_of_trace(trace, reader.past_caches)
     return TraceSource(trace, program, blocks, whole, name, facts, branch)
 
 

@@ -86,6 +86,7 @@ _WAITS |= {"MASKMOVDQU": 10, "MASKMOVQ": 10}  # 17
 _PAST = re.compile(r"^V?MOVNT(?!DQA)|^MOVNTS")
 _ROTATES = re.compile(r"^RC[LR]$")
 _MASKED = re.compile(r"^V(?:MASKMOVP|PMASKMOV)")
+_ATOMIC = re.compile(r"^(?:ADD|SUB|AND|OR|XOR|INC|DEC)$")
 _BITS = re.compile(r"^BT[SRC]?$")
 _STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
 _WIDTHS = ("EVEX_VADDPD_ZMM_K1Z_ZMM_ZMMM512B64_ER", "VEX_VADDPD_YMM_YMM_YMMM256")
@@ -230,6 +231,8 @@ class WholeReader:
             return 2 * stored
         if _BITS.match(name):  # of a bit that a register names: which word is not recorded
             return 2 * (self.accesses(one) and "_IMM" not in form_name(one))
+        if one.has_lock_prefix and _ATOMIC.match(name):  # 6 cycles to one place, 7.5 to others, 8.7 behind a store
+            return 2
         return int(name == "XADD" and stored and not one.has_lock_prefix)
 
     def guessed(self, i: int) -> int:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from perfkit.base.files import a_path, existing, json_text, of_json, reading, replaced
 from perfkit.base.results import Kind, Summarised, answering, draw
+from perfkit.dag.doubts import NOR_GUS
 from perfkit.dag.program import WORD
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, expect, of_extra
 from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, lanes, parameter_names
@@ -475,6 +476,11 @@ class ExtendedRoofline(Roofs):
 
 
 _OPTIONAL = ("issue", "done", "type", "stall_mask")
+
+
+def unknown_to_gus(doubts: Iterable[str]) -> bool:
+    """Return whether one of a schedule's doubts is true of `perfkit.Gus`, too."""
+    return any(NOR_GUS in doubt for doubt in doubts)
 
 
 def _indices(kind: str) -> list[int]:
