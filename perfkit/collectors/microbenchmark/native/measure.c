@@ -685,16 +685,38 @@ static void serve(const char *object, const char *variant, int repetitions, int 
 /* Serve a request in a process of its own: whatever its code sets there (the locale, limits, handlers of signals, its own
    variables) holds for no other, as does what lies in memory. What is learnt of the core meanwhile comes back. Libraries lie at
    other addresses each time, as if this had been started for the request alone. */
-#define PLACES 65536 /* pages */
+#define PLACES 8192           /* pages */
+#define LARGEST_HOLE (1 << 30) /* bytes */
+#define HOLES 64              /* of a size */
 typedef struct { int served; char learnt[]; } passed_on;
 static passed_on *passed;
 static int ready_to_pass(void) {
     passed = mmap(NULL, sizeof *passed + (size_t)(__stop_learnt - __start_learnt), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return passed != MAP_FAILED;
 }
-static void go_elsewhere(void) {
+static size_t taken; /* of the address space, by what keeps others away */
+static char *take_room(size_t size) {
+    char *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at != MAP_FAILED) taken += size;
+    return at;
+}
+/* A library goes to the highest hole in which it fits, and each child has its parent's holes: these are filled, down to a place
+   that is drawn. So begins what is allocated. */
+static uint32_t go_elsewhere(void) {
     uint32_t drawn = (uint32_t)(nanoseconds() ^ ticks_before() << 7) * 2654435761u;
-    mmap(NULL, ((size_t)(drawn >> 16) % PLACES + 1) * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *place = take_room(((size_t)(drawn >> 16) % PLACES + 1) * 4096);
+    for (size_t size = LARGEST_HOLE; place != MAP_FAILED && size >= 4096; size /= 2)
+        for (int i = 0; i < HOLES; i++) {
+            char *at = take_room(size);
+            if (at == MAP_FAILED) break;
+            if (at < place) {
+                munmap(at, size), taken -= size;
+                break;
+            }
+        }
+    char *volatile kept = malloc((drawn >> 5) % 4096 * 16 + 1);
+    (void)kept;
+    return drawn;
 }
 static pid_t begin_apart(void) {
     passed->served = 0;
@@ -702,7 +724,6 @@ static pid_t begin_apart(void) {
     if (child < 0) fprintf(answers, "error no process to measure in: %s\n", strerror(errno));
     if (child) return child;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    go_elsewhere();
     return 0;
 }
 static void end_apart(void) {
@@ -724,10 +745,10 @@ static void wait_for(pid_t child) {
     memcpy(__start_learnt, passed->learnt, (size_t)(__stop_learnt - __start_learnt));
 }
 
-static void limit(int what, const char *text) {
+static void limit(int what, const char *text, size_t more) {
     struct rlimit bound;
-    unsigned long long value = strtoull(text, NULL, 10);
-    if (!value || getrlimit(what, &bound) != 0) return;
+    unsigned long long value = strtoull(text, NULL, 10) + more;
+    if (value == more || getrlimit(what, &bound) != 0) return;
     if (bound.rlim_max == RLIM_INFINITY || value < bound.rlim_max) bound.rlim_max = value;
     bound.rlim_cur = bound.rlim_max;
     setrlimit(what, &bound);
@@ -755,8 +776,7 @@ int main(int count, char **words) {
     int pinned = words[3][0] ? pin(words[3]) : 0;
     struct sched_param priority = {.sched_priority = 1};
     int fifo = strcmp(words[4], "fifo") == 0 && sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
-    limit(RLIMIT_AS, words[5]);
-    limit(RLIMIT_FSIZE, words[6]);
+    limit(RLIMIT_FSIZE, words[6], 0);
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     calibrate(strtod(words[7], NULL));
@@ -772,6 +792,9 @@ int main(int count, char **words) {
         if (windows > LARGEST) windows = LARGEST;
         pid_t child = begin_apart();
         if (child == 0) {
+            char *volatile room = __builtin_alloca(go_elsewhere() % 4096 * 16 + 16); /* the stack of what is served begins behind it */
+            *room = 0;
+            limit(RLIMIT_AS, words[5], taken);
             serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, marks, kind_of_code, event_type, event_config);
             end_apart();
         }
