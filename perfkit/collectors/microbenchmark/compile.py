@@ -164,7 +164,8 @@ def _prepare(batch: Batch, place: Path) -> None:
     try:
         (place / "kernel").mkdir(parents=True, exist_ok=True)
         _write_shared(place / "kernel" / kernel_name(study), study.source or "")
-        _write_shared(place / PREFIX, '#include "perfkit.h"\n' + leading_includes(study.source or ""))
+        features, includes = leading_includes(study.source or "")
+        _write_shared(place / PREFIX, f'{features}#include "perfkit.h"\n{includes}')
     except OSError as error:
         raise DataError(f"cannot write to {place}: {error.strerror}") from None
     header = place / f"{PREFIX}.gch"

@@ -81,21 +81,29 @@ PK_FENCES
 EMPTY_REGION = f'#include "{PREFIX}"\nPK_REGION {{ (void)pk; (void)step; }}\n{LOOP}'
 
 
-def leading_includes(kernel: str) -> str:
-    """Return the ``#include <...>`` lines that a kernel begins with, before anything but comments and blank lines.
+# What headers of the C library look at: it tells them what to declare, and has to stand before the first of them.
+_FEATURES = (
+    r"_(?:GNU|DEFAULT|BSD|SVID|POSIX|POSIX_C|XOPEN|ISOC99|ISOC11|ISOC2X|ATFILE|LARGEFILE|LARGEFILE64)_SOURCE"
+    "|_FILE_OFFSET_BITS|_TIME_BITS"
+)
 
-    They, and nothing else, may be compiled once for all variants: whatever comes later may depend on what precedes it.
+
+def leading_includes(kernel: str) -> tuple[str, str]:
+    """Return the feature macros and the ``#include <...>`` lines that a kernel begins with, comments apart.
+
+    These, and nothing else, may be compiled once for all variants: whatever comes later may depend on what precedes it.
     """
-    found = []
+    macros, includes = [], []
     text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment[0].count("\n"), kernel, flags=re.DOTALL)
     for line in text.splitlines():
         bare = line.split("//")[0].strip()
-        if not bare:
-            continue
-        if not re.fullmatch(r"#\s*include\s*<[^>]+>", bare):
+        if re.fullmatch(rf"#\s*define\s+(?:{_FEATURES})(?:\s+\w+)?", bare) and not includes:
+            macros.append(bare)
+        elif re.fullmatch(r"#\s*include\s*<[^>]+>", bare):
+            includes.append(bare)
+        elif bare:
             break
-        found.append(bare)
-    return "".join(line + "\n" for line in found)
+    return "".join(line + "\n" for line in macros), "".join(line + "\n" for line in includes)
 
 
 def idle_dimensions(study: Study, files: Iterable[str]) -> list[str]:

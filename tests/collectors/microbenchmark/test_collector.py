@@ -1081,6 +1081,35 @@ PK_REGION {
 """
 
 
+@pytest.mark.words
+@pytest.mark.skipif("avx512f" not in Path("/proc/cpuinfo").read_text(), reason="this processor has no AVX-512")
+def test_upper_halves_of_registers_are_no_busy_neighbour():
+    """One instruction of 512 bits: "0 of 10 passes were quiet", although 2,992 cycles for 3,000 were right."""
+    kernel = """PK_REGION {
+        __asm__ volatile("vaddps %%zmm1, %%zmm1, %%zmm1" : : : "xmm1");
+        for (long i = 0; i < 1000; i++) __asm__ volatile("imul %%rax, %%rax" : : : "rax");
+    }"""
+    row = Microbenchmark().collect(Study(kernel, executions="apart")).table.iloc[0]
+    assert row["quiet"] > 0, row["message"]
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_what_a_kernel_asks_of_the_systems_headers_comes_before_them(compiler):
+    """`#define _GNU_SOURCE` in its first line came too late: "undefined symbol: CPU_COUNT"."""
+    kernel = """#define _GNU_SOURCE
+    #include <sched.h>
+    #include <string.h>
+    PK_REGION {
+        cpu_set_t some;
+        CPU_ZERO(&some);
+        CPU_SET(1, &some);
+        PK_REPORT("cpus", CPU_COUNT(&some));
+        PK_REPORT("found", strchrnul("text", 'x') != NULL);
+    }"""
+    row = Microbenchmark().collect(Study(kernel, compilers=[compiler], policy=QUICK)).table.iloc[0]
+    assert (row["status"], row["cpus"], row["found"]) == ("ok", 1, 1), row["message"]
+
+
 def test_what_a_kernel_leaves_in_registers_does_not_slow_the_probe():
     """Small whole numbers are denormal floats, which Intel cores multiply a hundred times slower: no core was quiet."""
     policy = {"repetitions": 5, "attempts": 3, "windows": 40, "tolerance": 0.5}

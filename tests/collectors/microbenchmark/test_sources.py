@@ -36,9 +36,11 @@ def collected(study, **settings):
 
 def test_only_what_every_variant_begins_with_is_precompiled():
     kernel = "/* one\n */ #include <math.h>\n\n// two\n#include <a/b.h>  // three\n#define N 1\n#include <late.h>\n"
-    assert leading_includes(kernel) == "#include <math.h>\n#include <a/b.h>\n"
-    assert leading_includes("#define _GNU_SOURCE\n#include <sched.h>\n") == ""
-    assert leading_includes('#include "own.h"\n#include <math.h>\n') == ""
+    assert leading_includes(kernel) == ("", "#include <math.h>\n#include <a/b.h>\n")
+    assert leading_includes("#define N 3\n#include <sched.h>\n") == ("", "")
+    own = "// mine\n# define _GNU_SOURCE\n#define _FILE_OFFSET_BITS 64\n\n#include <sched.h>\n"
+    assert leading_includes(own) == ("# define _GNU_SOURCE\n#define _FILE_OFFSET_BITS 64\n", "#include <sched.h>\n")
+    assert leading_includes('#include "own.h"\n#include <math.h>\n') == ("", "")
 
 
 def test_a_dimension_that_nothing_mentions_is_told(tmp_path):

@@ -198,7 +198,7 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     uint64_t begin_ns = nanoseconds(), begin = ticks_before();
     run(pk);
     uint64_t ticks = ticks_after() - begin, took_ns = nanoseconds() - begin_ns;
-    __asm__ volatile("cld" : : : "cc"); /* a region of assembly may have set the direction of strings */
+    tidy_up();
     out->event = counter >= 0 ? event_ends(counter, count) / (double)steps : 0.0 / 0.0;
     mark after = mark_after();
     double others = waiting < 0 ? 0 : waited() - waiting;

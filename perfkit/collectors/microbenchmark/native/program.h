@@ -35,6 +35,7 @@ static void region_end(uint64_t end) {
     uint64_t ticks = end - shared->begin, ns = nanoseconds() - shared->begin_ns;
     if (program_counter >= 0) shared->event += event_ends(program_counter, shared->count);
     else shared->event = 0.0 / 0.0;
+    tidy_up();
     mark after = mark_after();
     double inside = (double)ticks - (double)clock_overhead;
     double level = probe_level(shared->before, after);

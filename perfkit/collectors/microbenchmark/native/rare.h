@@ -50,7 +50,7 @@ static double ticks_of_window(variant_function run, pk_context *pk, int long_one
     uint64_t begin = ticks_before();
     run(pk);
     double ticks = (double)(ticks_after() - begin - clock_overhead);
-    __asm__ volatile("cld" : : : "cc");
+    tidy_up();
     double inside = has_marks ? (pk->pk_marked ? (double)pk->pk_ticks / (double)pk->pk_marked : 0) : ticks / (double)pk->steps;
     double own = long_one ? ticks - (waited() - waiting) / tick_ns : ticks;
     return own < ticks ? inside * own / ticks : inside;
