@@ -93,7 +93,8 @@ def leading_includes(kernel: str) -> tuple[str, str]:
 
     These, and nothing else, may be compiled once for all variants: whatever comes later may depend on what precedes it.
     """
-    macros, includes = [], []
+    macros: list[str] = []
+    includes: list[str] = []
     text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment[0].count("\n"), kernel, flags=re.DOTALL)
     for line in text.splitlines():
         bare = line.split("//")[0].strip()
