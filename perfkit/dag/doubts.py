@@ -113,8 +113,9 @@ def _branches(s: _Seen) -> str:
             f"with the same data; if one in {1 / _FORGOTTEN:.0f} is not, it takes {NOTABLE:.0%} longer or more (each "
             f"is {s.penalty:g} cycles and more of {s.cycles:,}, and {seen:,} are simulated as missed); {NOR_GUS}"
         )
-    # What a misprediction at the end of a short run takes overlaps with the rest: only a schedule without tells.
-    if not s.notable(MISSED, s.penalty) or s.cycles <= (1 + NOTABLE) * best:
+    # What a misprediction at the end of a short run takes overlaps with the rest, and what its branch waits for may be
+    # many times the penalty (a search in a tree): only a schedule without tells.
+    if not seen or s.cycles <= (1 + NOTABLE) * best or not (best or s.notable(MISSED, s.penalty)):
         return ""
     without = f"; with none it would be {best:,}" if best else ""
     return (
@@ -382,9 +383,10 @@ _NOTABLE: dict[str, tuple[float, str]] = {  # of a count, the cycles of each, an
         1,
         (
             "rotations through the carry by more than 1 (RCL, RCR), bits of memory that a register names (BTS and the "
-            "like), XADD, masked stores and atomic additions take {found:,} cycles more or less than here, or more (of "
-            "{cycles:,}): a Zen 4 took 4 for RCL by 5 (1 here), 6 for a masked store (3.7), 3 for BTS (8), 6 to 9 for "
-            "an atomic addition (6); " + NOR_GUS
+            "like), XADD, masked stores, atomic additions and arithmetic by LEAs of three parts take "
+            "{found:,} cycles more or less than here, or more (of {cycles:,}): a Zen 4 took 4 for RCL by 5 (1 here), 6 "
+            "for a masked store (3.7), 3 for BTS (8), 6 to 9 for an atomic addition (6), 2 for such a LEA (1); "
+            + NOR_GUS
         ),
     ),
     GUESSED: (

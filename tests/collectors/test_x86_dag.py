@@ -315,6 +315,10 @@ def test_the_next_string_instruction_does_not_wait_for_the_data_of_the_one_befor
         ("rcr rax, 7", 2),
         ("btc [rdi], rax", 2),
         ("lock inc qword ptr [rdi]", 2),
+        ("lea rax, [rax+rbx*4+7]", 1),
+        ("lea eax, [rcx+rcx*4+7]", 1),
+        ("lea rax, [rbx+rax*4+7]", 0),  # from its index alone it takes 1
+        ("lea rax, [rax+rbx*4]", 0),
     ],
 )
 def test_what_slower_instructions_take_more_is_counted(block, each):

@@ -179,6 +179,8 @@ def test_what_follows_a_mispredicted_branch_is_fetched_after_it():
     # The branch is done in 6; fetch goes on ten cycles later.
     assert (found.issue.tolist(), found.cycles) == ([0, 3, 16, 16], 17)
     assert DagScheduler(core).run(dag).cycles == 6
+    # Without a penalty it is not modelled: fetch does not wait for the branch either.
+    assert DagScheduler(core.replace(misprediction_penalty=0)).run(marked).cycles == 6
     assert marked.nodes()["op"].tolist() == list("IBAA")
     relaxed = pk.relax(marked, DagScheduler(core))
     assert relaxed.to_frame()["resource"][0] == "mispredicted branches"

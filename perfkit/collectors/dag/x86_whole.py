@@ -231,6 +231,9 @@ class WholeReader:
             return 2 * stored
         if _BITS.match(name):  # of a bit that a register names: which word is not recorded
             return 2 * (self.accesses(one) and "_IMM" not in form_name(one))
+        if name == "LEA" and "/m3" in form_name(one):  # a Zen 4: 2 cycles from its base, and 1 from its index
+            used = {self.full(one.op0_register), self.full(one.memory_index)}  # x = x + i + 7, y = 5 * x + 7
+            return int(self.full(one.memory_base) in used and not self.delay(i, INTEGER))
         if one.has_lock_prefix and _ATOMIC.match(name):  # 6 cycles to one place, 7.5 to others, 8.7 behind a store
             return 2
         return int(name == "XADD" and stored and not one.has_lock_prefix)

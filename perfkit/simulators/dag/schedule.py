@@ -66,6 +66,9 @@ from perfkit.simulators.dag.reuse import (
 if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import ExtendedRoofline
 
+_RESOLVED = (
+    8  # times the penalty that a mispredicted branch may wait for its operands: a schedule without is made to see
+)
 _RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
 _LOCATED = 1 << 16  # records whose lines are looked up at a time
 _ROUNDING = ("none", "up", "down")
@@ -199,7 +202,7 @@ class DagScheduler:
         full = nearly_full(found.n_nodes("I"), found.cycles, core.throughput("I"), *INTEGERS)
         facts[MULTIPLIED] = str(products if full and products >= OFTEN * found.cycles else 0)
         penalty = core.misprediction_penalty
-        if int(facts.get(MISSED, 0)) * penalty > NOTABLE * found.cycles:
+        if int(facts.get(MISSED, 0)) * penalty * _RESOLVED > NOTABLE * found.cycles:
             spared = replace(self, core=core.replace(misprediction_penalty=0), record=False)
             facts[UNMISSED] = str(spared.run(dag).cycles)
         each = penalty, core.set_fill or tables.SET_FILL_ELSEWHERE

@@ -65,6 +65,9 @@ def _limit(value: float) -> int:
     return int(UNLIMITED) if value == 0 or math.isinf(value) else int(value)
 
 
+_NEVER = -(1 << 40)  # cycles after its branch: fetch does not wait for it either
+
+
 def _finite(value: float) -> int:
     """Return a number of cycles or times as the engine takes it: infinite is not modelled, as 0 is."""
     return 0 if math.isinf(value) else int(value)
@@ -317,7 +320,7 @@ def parameters(
     values[layout.BLOCKS] = core.latency_blocked
     values[layout.SPLITS] = _finite(core.line_splits)
     values[layout.RENAMED] = _finite(core.memory_renaming)
-    values[layout.PENALTY] = _finite(core.misprediction_penalty)
+    values[layout.PENALTY] = _finite(core.misprediction_penalty) or _NEVER
     values[layout.EARLIER] = min(core.integer_loads_earlier, core.latency_L1)
     values[layout.LINE_SHIFT] = line_bits
     values[layout.WORD_SHIFT] = word_bits
