@@ -86,7 +86,7 @@ def _levels(path: Path) -> Path:
     roofline = examples.extended_roofline()
     picture = svg_with(plot_levels({"kernel": roofline}).figure, {})
     row = {"name": "kernel", "roofline": roofline, "verdict": roofline.verdict, "doubts": ["a doubt"], "unit": "flops"}
-    row |= {"cycles": roofline.schedule.cycles, "performance": roofline.performance}
+    row |= {"notes": ["a note"], "cycles": roofline.schedule.cycles, "performance": roofline.performance}
     return write_page(of_levels([row], picture), path)
 
 

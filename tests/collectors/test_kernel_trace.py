@@ -430,7 +430,7 @@ def test_a_program_does_not_hide_another_of_the_same_function(tmp_path, monkeypa
     for level in ("O0", "O1"):
         subprocess.run(["clang", f"-{level}", "-o", str(tmp_path / f"p {level}"), str(tmp_path / "p.c")], check=True)
     monkeypatch.chdir(tmp_path)
-    assert list(pk.open_dags("./p O0,./p O1", function="f")) == ["f", "f of p O1"]
+    assert list(pk.open_dags("./p O0,./p O1", function="f")) == ["f of p O0", "f of p O1"]
 
 
 @pytest.mark.parametrize(

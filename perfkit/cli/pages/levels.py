@@ -17,7 +17,7 @@ def of_levels(found: Sequence[dict[str, Any]], picture: str) -> AnswerPage:
     Parameters
     ----------
     found
-        The rows of the command: name, roofline, verdict, doubts; relaxation and gus where they were asked for.
+        The rows of the command: name, roofline, verdict, doubts, notes; relaxation and gus where they were asked for.
     picture
         All of them below the core's roofs, as SVG.
     """
