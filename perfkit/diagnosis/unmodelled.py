@@ -5,9 +5,8 @@ import re
 import numpy as np
 
 from perfkit.simulators.gus.gus import GusResult
+from perfkit.trace.code_lines import HELD, LINE, CodeLines
 
-_CACHE = 32 << 10  # bytes of the first instruction cache of most cores; Redwood Cove has twice as many
-_LINE = 64
 _MISS = 15  # cycles of a line of code that comes from L2
 _SHARE = 0.2  # of the instructions, or of the simulated time, from which their figures decide
 _X87 = re.compile(r"f(?!x(save|rstor)|emms)\w+")
@@ -18,10 +17,10 @@ _NOT_MEASURED = ("llvm", "llvm-mca", "class default")
 def fetched(result: GusResult, more: float) -> str:
     """Say that fetching instructions may explain so many cycles more than simulated; "" where it cannot."""
     lines, missed = _lines_fetched(result)
-    if lines * _LINE <= _CACHE or missed * _MISS < more / 2:
+    if lines <= HELD or missed * _MISS < more / 2:
         return ""
     return (
-        f"The code that it runs fills {lines * _LINE / 1024:,.0f} KiB, and a first instruction cache holds 32 (64 on a "
+        f"The code that it runs fills {lines * LINE / 1024:,.0f} KiB, and a first instruction cache holds 32 (64 on a "
         f"Granite Rapids): some {missed:,} lines of it come from L2 or farther, which is not simulated. Smaller code "
         "(less inlining and unrolling, -Os), or calls of the same function in a row, need fewer"
     )
@@ -57,24 +56,9 @@ def guessed(result: GusResult) -> str:
 
 
 def _lines_fetched(result: GusResult) -> tuple[int, int]:
-    """Return how many lines of code ran, and about how many times one did that was not in the first cache any more.
-
-    Whenever as many lines ran as the cache holds, it is taken to be full of these and to be filled anew: with the
-    least recently used ones leaving, at least half as many and at most twice as many come in.
-    """
-    code = result.trace.code
-    first = code.pc[code.block_start[:-1]] // _LINE
-    last = (code.pc[code.block_start[1:] - 1] + code.length[code.block_start[1:] - 1].astype(np.uint64) - 1) // _LINE
-    lines = [range(low, high + 1) for low, high in zip(first.tolist(), last.tolist(), strict=True)]
-    stream = result.trace.stream
-    every = set().union(*(lines[k] for k in np.unique(stream).tolist()))
-    held = _CACHE // _LINE
-    if len(every) <= held:
-        return len(every), 0
-    missed, now = 0, set[int]()
-    for block in stream.tolist():
-        now.update(lines[block])
-        if len(now) >= held:
-            missed += len(now)
-            now.clear()
-    return len(every), missed + len(now)
+    """Return how many lines of code ran, and how often one did that was not in the first cache any more."""
+    trace = result.trace
+    lines = CodeLines(trace.code, trace.block_counts())
+    for chunk in trace.chunks():
+        lines.see(chunk.stream)
+    return lines.known, lines.missed
