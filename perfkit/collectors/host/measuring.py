@@ -46,9 +46,6 @@ _FORKS = (
     "for them"
 )
 _PAGES = 1 << 17  # of half a GiB, by up to which processes' memory is mapped elsewhere
-_LARGEST_HOLE = 14  # as a power of two of pages: 64 MiB
-_HOLES = 64  # of a size, at most
-_NO_RESERVE, _FAILED = 0x4000, (1 << 64) - 1  # MAP_NORESERVE, MAP_FAILED
 _ALLOCATIONS, _ALLOCATED = 200, 2048
 _STACK = 1 << 14  # times 16 bytes by which the stack lies lower, at most
 _TRIES = 9  # to find the cycles of a multiplication
@@ -209,28 +206,10 @@ def started(spec: dict[str, Any]) -> tuple[ctypes.CDLL, NDArray[np.int64], int]:
 
 
 def _move_on(timer: ctypes.CDLL, random: np.random.Generator) -> None:
-    """Take memory, so that libraries, what a kernel allocates and its stack lie elsewhere than in other processes.
-
-    A library goes to the highest hole in which it fits, and forked processes have the same ones: so all of these are
-    filled down to a place of this process's own.
-    """
+    """Take memory, so that libraries, what a kernel allocates and its stack lie elsewhere than in other processes."""
     libc = ctypes.CDLL(None)
-    libc.mmap.restype, libc.malloc.restype = ctypes.c_void_p, ctypes.c_void_p
-
-    def taken(size: int) -> int:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-        at = libc.mmap(None, ctypes.c_size_t(size), 0, flags, -1, ctypes.c_long(0))
-        return int(at) if at not in (None, _FAILED) else 0
-
-    size = mmap.PAGESIZE * int(random.integers(1, _PAGES))
-    while size >= mmap.PAGESIZE and not (place := taken(size)):
-        size //= 2  # less address space may be left (ulimit -v)
-    for size in mmap.PAGESIZE << np.arange(_LARGEST_HOLE, -1, -1):
-        for _ in range(_HOLES):  # with an unlimited stack (ulimit -s), memory is mapped upwards, and none lies below
-            if (at := taken(int(size))) < place:
-                break
-        if at:
-            libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(int(size)))
+    libc.malloc.restype = ctypes.c_void_p
+    timer.perfkit_fill_holes(ctypes.c_long(mmap.PAGESIZE * int(random.integers(1, _PAGES))))
     for size in random.integers(1, _ALLOCATED, _ALLOCATIONS):  # holes that freed memory has left, and then what follows
         libc.malloc(ctypes.c_size_t(int(size)))
     timer.perfkit_move_stack(ctypes.c_long(16 * int(random.integers(_STACK))))

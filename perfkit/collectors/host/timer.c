@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "clock.h"
 #include "clock_step.h"
+#include "elsewhere.h"
 
 typedef void (*function)(long, long, long, long, long, long, double, double, double, double, double, double, double,
                          double);
@@ -102,6 +103,7 @@ static uint64_t of_the_sample(uint64_t waited, uint64_t back, uint64_t took, uin
 /* By how many bytes the stack lies lower while kernels are called: all forked processes have it at the same place. */
 static size_t lower;
 void perfkit_move_stack(long bytes) { lower = (size_t)bytes; }
+void perfkit_fill_holes(long bytes) { fill_holes((size_t)bytes); }
 #define STACK_OF_ITS_OWN volatile char *own_stack = __builtin_alloca(lower + 16); own_stack[0] = 0
 
 /* Samples: behind what `sample` has, the ticks of it that others had. Returns how often the kernel gave the processor up. */

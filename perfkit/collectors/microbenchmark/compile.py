@@ -667,7 +667,7 @@ def build_harness(folder: Path) -> Path:
     host = Path(toolchain.__file__).parent
     sources = [
         *(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "kinds.h", "rare.h", "perfkit.h")),
-        host / "clock_step.h",
+        *(host / name for name in ("clock_step.h", "elsewhere.h")),
     ]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     program = folder / f"measure-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

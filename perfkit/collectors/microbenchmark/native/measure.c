@@ -37,6 +37,7 @@
 #include <unistd.h>
 #include "perfkit.h"
 #include "clock.h"
+#include "elsewhere.h"
 
 static FILE *answers;
 static int has_marks; /* whether marks stand in the region or program that is measured */
@@ -685,38 +686,21 @@ static void serve(const char *object, const char *variant, int repetitions, int 
 /* Serve a request in a process of its own: whatever its code sets there (the locale, limits, handlers of signals, its own
    variables) holds for no other, as does what lies in memory. What is learnt of the core meanwhile comes back. Libraries lie at
    other addresses each time, as if this had been started for the request alone. */
-#define PLACES 8192           /* pages */
-#define LARGEST_HOLE (1 << 30) /* bytes */
-#define HOLES 64              /* of a size */
+#define PLACES 8192 /* pages */
+#define LEARNT_BYTES ((size_t)(__stop_learnt - __start_learnt))
 typedef struct { int served; char learnt[]; } passed_on;
 static passed_on *passed;
 static int ready_to_pass(void) {
-    passed = mmap(NULL, sizeof *passed + (size_t)(__stop_learnt - __start_learnt), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    passed = mmap(NULL, sizeof *passed + LEARNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return passed != MAP_FAILED;
 }
-static size_t taken; /* of the address space, by what keeps others away */
-static char *take_room(size_t size) {
-    char *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at != MAP_FAILED) taken += size;
-    return at;
-}
-/* A library goes to the highest hole in which it fits, and each child has its parent's holes: these are filled, down to a place
-   that is drawn. So begins what is allocated. */
-static uint32_t go_elsewhere(void) {
+/* Have code, heap and stack (`room`: bytes of it to leave) lie elsewhere; returns how much of the address space that takes. */
+static size_t go_elsewhere(size_t *room) {
     uint32_t drawn = (uint32_t)(nanoseconds() ^ ticks_before() << 7) * 2654435761u;
-    char *place = take_room(((size_t)(drawn >> 16) % PLACES + 1) * 4096);
-    for (size_t size = LARGEST_HOLE; place != MAP_FAILED && size >= 4096; size /= 2)
-        for (int i = 0; i < HOLES; i++) {
-            char *at = take_room(size);
-            if (at == MAP_FAILED) break;
-            if (at < place) {
-                munmap(at, size), taken -= size;
-                break;
-            }
-        }
     char *volatile kept = malloc((drawn >> 5) % 4096 * 16 + 1);
     (void)kept;
-    return drawn;
+    *room = drawn % 4096 * 16 + 16;
+    return fill_holes(((size_t)(drawn >> 16) % PLACES + 1) * 4096);
 }
 static pid_t begin_apart(void) {
     passed->served = 0;
@@ -727,7 +711,7 @@ static pid_t begin_apart(void) {
     return 0;
 }
 static void end_apart(void) {
-    memcpy(passed->learnt, __start_learnt, (size_t)(__stop_learnt - __start_learnt));
+    memcpy(passed->learnt, __start_learnt, LEARNT_BYTES);
     passed->served = 1;
     fflush(NULL);
     _exit(0);
@@ -742,7 +726,7 @@ static void wait_for(pid_t child) {
         kill(getpid(), WTERMSIG(status));
     }
     if (!passed->served) _exit(WEXITSTATUS(status));
-    memcpy(__start_learnt, passed->learnt, (size_t)(__stop_learnt - __start_learnt));
+    memcpy(__start_learnt, passed->learnt, LEARNT_BYTES);
 }
 
 static void limit(int what, const char *text, size_t more) {
@@ -792,8 +776,8 @@ int main(int count, char **words) {
         if (windows > LARGEST) windows = LARGEST;
         pid_t child = begin_apart();
         if (child == 0) {
-            char *volatile room = __builtin_alloca(go_elsewhere() % 4096 * 16 + 16); /* the stack of what is served begins behind it */
-            *room = 0;
+            size_t room, taken = go_elsewhere(&room);
+            *(volatile char *)__builtin_alloca(room) = 0;
             limit(RLIMIT_AS, words[5], taken);
             serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, marks, kind_of_code, event_type, event_config);
             end_apart();
