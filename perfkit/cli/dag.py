@@ -265,15 +265,19 @@ def _analysed(
         table = relaxation.to_frame()
         lines += ["", relaxation.summary(), table[:top].to_string(index=False, float_format=lambda v: f"{v:.3f}")]
         row |= {"gains": rows(table), "relaxation": relaxation}
-    if gus and trace is not None and ranked:
-        opinion = second_opinion(trace, machine, relaxation, scheduler.warm, measured, schedule.doubts)
+    asked = trace if gus else None
+    if asked is not None and ranked:
+        opinion = second_opinion(asked, machine, relaxation, scheduler.warm, measured, schedule.doubts)
         lines += ["", opinion["sentence"]]
         row["gus"] = opinion
         schedule = doubting(schedule, opinion["doubt"])
-    elif gus and trace is not None and math.isnan(measured):
-        schedule = checked(schedule, trace, machine, scheduler.warm)
     elif math.isnan(measured):
-        schedule = replace(schedule, remarks=(*schedule.remarks, NOT_ASKED if trace is not None else NO_TRACE))
+        why_not = NO_TRACE if trace is None else NOT_ASKED
+        schedule = (
+            checked(schedule, asked, machine, scheduler.warm)
+            if asked is not None
+            else replace(schedule, remarks=(*schedule.remarks, why_not))
+        )
     row["roofline"] = roofline = schedule.roofline()
     row |= {"performance": schedule.performance, "unit": f"{schedule.unit}/cycle", "verdict": roofline.verdict}
     row |= {"doubts": list(schedule.doubts), "notes": list(schedule.remarks)}

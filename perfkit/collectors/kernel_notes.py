@@ -14,15 +14,11 @@ _STARTING = {
     "GOMP_parallel": "OpenMP", "__kmpc_fork_call": "OpenMP",
 }  # fmt: skip
 # What reads a clock or sets a timer: of POSIX, C, C++ (std::chrono) and OpenMP.
-_BY_TIME = {
-    "_ZNSt6chrono3_V212steady_clock3nowEv": "std::chrono", "_ZNSt6chrono3_V212system_clock3nowEv": "std::chrono",
-}  # fmt: skip
-_BY_TIME |= {
-    name: name for name in (
-        "clock_gettime", "gettimeofday", "time", "clock", "omp_get_wtime", "setitimer", "timer_settime",
-        "timerfd_settime", "alarm", "ualarm",
-    )
-}  # fmt: skip
+_CLOCKS = ("clock_gettime", "gettimeofday", "time", "clock", "omp_get_wtime")
+_TIMERS = ("setitimer", "timer_settime", "timerfd_settime", "alarm", "ualarm")
+_BY_TIME = {name: name for name in (*_CLOCKS, *_TIMERS)} | dict.fromkeys(
+    ("_ZNSt6chrono3_V212steady_clock3nowEv", "_ZNSt6chrono3_V212system_clock3nowEv"), "std::chrono"
+)
 _RDTSC, _RDTSCP = b"\x0f\x31", b"\x0f\x01\xf9"
 _NO_WORK = 12  # bytes of code that begins with endbr64, sets a register and returns
 _NO_TIME = 20.0  # cycles; calling an empty function takes 8 on a Zen 5
@@ -37,7 +33,8 @@ def starts_threads(path: Path) -> str:
 def goes_by_time(kernel: "Kernel", name: str) -> str:
     """Say that a kernel's code reads a clock or sets a timer; "" where it does not."""
     elf = elf_as_it_is(kernel.path)
-    how = next((told for each, told in _BY_TIME.items() if each in elf.imports.values()), "")
+    imported = set(elf.imports.values())
+    how = next((told for each, told in _BY_TIME.items() if each in imported), "")
     function = elf.function(kernel.function)
     code = elf.code(function.address, function.size)
     how = how or "rdtsc" * (_RDTSC in code or _RDTSCP in code)

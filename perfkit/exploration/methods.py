@@ -188,7 +188,7 @@ def _bottlenecks(samples: Samples) -> Tried:
     doubts += differ
     doubts += [f"it is {share:.0%} likely"] if share < _SURE else []
     doubts += ["other runs are held back by something else"] if len(mine) < len(runs) else []
-    doubts += [line for line in found.why(mine[0]).splitlines() if line.startswith("not modelled: ")][:1]
+    doubts += [f"not modelled: {told}" for told in found.beside(mine[0])[:1]]
     why = f"{counted(len(found.events), 'events')} of {core}, by what was learnt of simulated runs"
     why += f"; {'; '.join(doubts)}" if doubts else ""
     return Tried("Bottlenecks", "uncertain" if doubts else "supported", finding, why, how, found)

@@ -29,6 +29,7 @@ _FAR = 0.25  # cycles further apart are not of one thing
 _NOTHING = 0.01  # gains below it, of both models, say that no single resource helps
 # Parts of a core that Gus has instruction by instruction, and a DAG by type of node.
 _FINER = ("integer units", "floating-point units", "divider", "latency of operations", "front end", "sets of L1")
+_WARNING = "do not rely on the cycles, the roofs and the gains here"
 NOT_ASKED = (
     "nothing has checked these cycles: Gus, which simulates the same machine code instruction by instruction, was not "
     "asked (--no-gus)"
@@ -139,12 +140,13 @@ def second_opinion(
     apart = here / cycles - 1
     words += f"; cycles: {here:,} here, {cycles:,.0f} in Gus ({apart:+.0%})"
     finer = group(name) in _FINER and (near or cycles > here) and not unknown_to_gus(doubts)
-    believe, whom = _whom(here, cycles, agree, near, measured, finer)
-    doubt = (
-        ""
-        if near or not math.isnan(measured)
-        else f"{_contradicts(here, cycles)}: {whom.partition('here; ')[2].rstrip('.')}"
-    )
+    doubt = ""
+    if math.isnan(measured):
+        believe, why = _unmeasured(agree, near, finer)
+        whom = f": {'' if near else f'{_WARNING}; '}{why}." if why else "."
+        doubt = "" if near else f"{_contradicts(here, cycles)}: {why}"
+    else:
+        believe, whom = _measured(here, cycles, agree, near, measured)
     return {
         "gus": name,
         "roofline": shown,
@@ -162,31 +164,30 @@ def _near(cycles: float, others: float) -> bool:
     return abs(math.log(max(cycles, 1) / max(others, 1.0))) <= math.log(1 + _FAR)
 
 
-def _whom(here: int, gus: float, agree: bool, near: bool, measured: float, finer: bool) -> tuple[str, str]:
-    """Return who is to be believed, and the end of the sentence that says so.
+def _unmeasured(agree: bool, near: bool, finer: bool) -> tuple[str, str]:
+    """Return who is to be believed where nothing was measured, and why: Gus where it has what decides finer."""
+    if agree and near:
+        return "both", ""
+    if finer:
+        return "gus", "believe Gus, which has that part of the core instruction by instruction"
+    what = "what decides" if near else "the cycles"
+    return "neither", (
+        f"Gus does not model all that may decide here, either: believe neither in {what}, and measure (--measure; "
+        "perfkit why of a program)"
+    )
 
-    By what was measured where that is known; else Gus where it has what decides there finer than a DAG.
-    """
-    warning = "do not rely on the cycles, the roofs and the gains here"
-    begin = "" if near else f"{warning}; "
-    if math.isnan(measured):
-        if agree and near:
-            return "both", "."
-        if finer:
-            return "gus", f": {begin}believe Gus, which has that part of the core instruction by instruction."
-        what = "what decides" if near else "the cycles"
-        return "neither", (
-            f": {begin}Gus does not model all that may decide here, either: believe neither in {what}, and measure "
-            "(--measure; perfkit why of a program)."
-        )
+
+def _measured(here: int, gus: float, agree: bool, near: bool, measured: float) -> tuple[str, str]:
+    """Return who is to be believed by what was measured, and the end of the sentence that says so."""
     told = f", {measured:,.0f} measured"
     if agree and near:
         return "both", f"{told}."
     if not _near(here, measured) and not _near(gus, measured):
-        return "neither", f"{told}: neither is near what was measured; {warning}, nor on Gus."
+        return "neither", f"{told}: neither is near what was measured; {_WARNING}, nor on Gus."
     own, others = (abs(math.log(max(cycles, 1) / measured)) for cycles in (here, gus))
     if abs(own - others) <= math.log(1 + _TIED):
         return "neither", f"{told}: what was measured does not tell whom to believe."
     if own < others:
         return "roofline", f"{told}: believe what stands here, which is nearer to what was measured."
+    begin = "" if near else f"{_WARNING}; "
     return "gus", f"{told}: {begin}believe Gus, which is nearer to what was measured."

@@ -224,11 +224,10 @@ class WholeReader:
         """Return the cycles that an instruction takes at least beyond those it is simulated with, of short ones."""
         one = self.instructions[i]
         name = self.names[one.mnemonic]
-        stored = any(self.code.write[self.code.operand_start[i] : self.code.operand_start[i + 1]])
         if _ROTATES.match(name):  # a Zen 4: 4 and 3 cycles; other cores' tables have as many
             return max(0, 2 - self.delay(i, INTEGER)) if "_IMM" in form_name(one) else 0
         if _MASKED.match(name):  # 6 cycles, whatever its size, for some 3.7
-            return 2 * stored
+            return 2 * self.stored(i)
         if _BITS.match(name):  # of a bit that a register names: which word is not recorded
             return 2 * (self.accesses(one) and "_IMM" not in form_name(one))
         if name == "LEA" and "/m3" in form_name(one):  # a Zen 4: 2 cycles from its base, and 1 from its index
@@ -236,7 +235,11 @@ class WholeReader:
             return int(self.full(one.memory_base) in used and not self.delay(i, INTEGER))
         if one.has_lock_prefix and _ATOMIC.match(name):  # 6 cycles to one place, 7.5 to others, 8.7 behind a store
             return 2
-        return int(name == "XADD" and stored and not one.has_lock_prefix)
+        return int(name == "XADD" and self.stored(i) and not one.has_lock_prefix)
+
+    def stored(self, i: int) -> bool:
+        """Whether an instruction stores."""
+        return bool(self.code.write[self.code.operand_start[i] : self.code.operand_start[i + 1]].any())
 
     def guessed(self, i: int) -> int:
         """Return the cycles that the core's table guesses of an instruction of microcode; 0 where it knows more."""

@@ -88,9 +88,8 @@ def tags_of(dwarf: Any, unit: Any) -> set[int]:
     IndexError
         The abbreviations are truncated.
     """
-    stream, at = dwarf.debug_abbrev_sec.stream, 0
-    stream.seek(unit["debug_abbrev_offset"])
-    data = stream.read()
+    # Not read: of thousands of units, each would copy all that lies behind its own.
+    data, at = dwarf.debug_abbrev_sec.stream.getbuffer(), unit["debug_abbrev_offset"]
     found: set[int] = set()
     while True:
         code, at = _number(data, at)
@@ -107,7 +106,7 @@ def tags_of(dwarf: Any, unit: Any) -> set[int]:
                 _, at = _number(data, at)
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def _number(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """Return an unsigned number (LEB128) and where it ends."""
     value = shift = 0
     while True:

@@ -174,7 +174,7 @@ class Explanation(Tabled):
         open_ = "what is not modelled may give as much" if self._ahead(run) else open_
         open_ = "its counts leave it open" if self._left_open(run) else open_
         lines += [f"impossible on {self.core}: {told}" for told in self._doubted(run)]
-        lines += [f"not modelled: {told}" for told in self._beside(run)]
+        lines += [f"not modelled: {told}" for told in self.beside(run)]
         lines += [
             f"{row.resource}: {row.probability:.0%}, {row.evidence or 'no share of capacity stands out'}"
             + (f" (uncertain: {open_})" if row.status == UNCERTAIN else "")
@@ -243,7 +243,7 @@ class Explanation(Tabled):
         found: list[str] = self.doubts.loc[self.doubts["run"] == run, "doubt"].tolist()
         return found
 
-    def _beside(self, run: str) -> list[str]:
+    def beside(self, run: str) -> list[str]:
         """Say what takes a run's time and is not modelled, most first."""
         rows = self.unmodelled[self.unmodelled.index == run]
         return [
@@ -288,14 +288,14 @@ class Explanation(Tabled):
         if told := self._doubted(run):
             return f"{run}: cannot tell ({as_said(listed(told, 1), self.core)})"
         if self._ahead(run):
-            return f"{run}: cannot tell (not modelled: {listed(self._beside(run), 1)})"
+            return f"{run}: cannot tell (not modelled: {listed(self.beside(run), 1)})"
         if left_open := self._left_open(run):
             return f"{run}: cannot tell ({left_open})"
         if answer != CANNOT_TELL and first["speedup"] == 0.0:  # `perfkit.fitters.bottlenecks.features.unhelpful`
             return f"{run}: {answer} (full, and twice as much would give nothing: {self.core} ends one store per cycle)"
         if answer != CANNOT_TELL:
             part = f"its part in what a core twice as good in everything would give: about {first['speedup']:.0%}"
-            beside = [f"beside it {listed(told, 1)}, not modelled" for told in [self._beside(run)] if told]
+            beside = [f"beside it {listed(told, 1)}, not modelled" for told in [self.beside(run)] if told]
             more = "".join(f"; {one}" for one in (*beside, *self.phases(run)))
             return f"{run}: {answer} ({first['probability']:.0%}; {part}){more}"
         if self._either(run):

@@ -153,7 +153,9 @@ class Bottlenecks:
         # What is full cannot be freed by any other cycles: all that is not modelled leaves it as full as it is.
         full = np.any([rows for name, rows in runs.full.items() if name not in OF_THE_MACHINE], axis=0)
         beside.loc[beside.index.isin(by_run.index[full].astype(str)), "left"] = 1.0
-        told = pd.concat([remarks(samples, by_run.index, runs, each), self._open(samples, names, by_run, table, few)])
+        shares = features(at_least(_arrays(by_run)), self.core)
+        opened = self._open(samples, names, by_run, shares, table, few)
+        told = pd.concat([remarks(samples, by_run.index, runs, each), opened])
         for run, mine in _by_run(table):
             if (
                 ahead(beside[beside.index == run], float(mine["speedup"].max()))
@@ -171,7 +173,7 @@ class Bottlenecks:
             kind=samples.kind,
             time_event=samples.time_event,
             unused=left[["event", "why"]],
-            doubts=self._doubts(samples, by_run, left, found),
+            doubts=self._doubts(samples, by_run, shares, left, found),
             unmodelled=beside,
             remarks=told[["run", "remark"]].reset_index(drop=True),
         )
@@ -181,6 +183,7 @@ class Bottlenecks:
         samples: Samples,
         names: tuple[Named, ...],
         by_run: pd.DataFrame,
+        shares: Rates,
         table: pd.DataFrame,
         few: Mapping[str, list[str]],
     ) -> pd.DataFrame:
@@ -189,7 +192,7 @@ class Bottlenecks:
         rows += [(run, told, True) for run, told in mixed_modes(samples, [one.real for one in names]).items()]
         counted, seen = share_counted(samples, by_run.index), looks(samples, by_run.index)
         first = table.groupby("run", sort=False)["resource"].first()
-        more = beyond_file(features(at_least(_arrays(by_run)), self.core), counted, seen)
+        more = beyond_file(shares, counted, seen)
         rows += [
             (str(run), f"more lines come from memory than {self.core.name}'s file says that it gives: {FASTER}", True)
             for run in by_run.index[more]
@@ -197,11 +200,13 @@ class Bottlenecks:
         ]
         return pd.DataFrame(rows, columns=["run", "remark", "open"])
 
-    def _doubts(self, samples: Samples, by_run: pd.DataFrame, left: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    def _doubts(
+        self, samples: Samples, by_run: pd.DataFrame, shares: Rates, left: pd.DataFrame, found: pd.DataFrame
+    ) -> pd.DataFrame:
         """Return why the counts of runs cannot be believed: run, doubt."""
         counted = share_counted(samples, by_run.index)
         seen = looks(samples, by_run.index)
-        impossibly = impossible_shares(features(at_least(_arrays(by_run)), self.core), counted, seen)
+        impossibly = impossible_shares(shares, counted, seen)
         timeless = without_time(samples)
         foreign = left[left["foreign"]]
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
@@ -256,7 +261,11 @@ class Bottlenecks:
         elsewhere = beside.reindex(runs).fillna(0.0).to_numpy(dtype=float)
         table = stacks_of(forest, completed(given, WAYS), 1.0 / ipc, runs, missing, elsewhere)
         left = self._left(samples, names, simulated=simulated)
-        doubts = self._doubts(samples, rates, left, found).groupby("run")["doubt"].agg("; ".join)
+        doubts = (
+            self._doubts(samples, rates, features(at_least(_arrays(rates)), self.core), left, found)
+            .groupby("run")["doubt"]
+            .agg("; ".join)
+        )
         table["doubt"] = [str(doubts.get(run, "")) for run in runs]
         table["verdict"] = table["verdict"].where(table["doubt"] == "", "unsupported")
         mixed = mixed_modes(samples, [one.real for one in names])

@@ -66,9 +66,7 @@ from perfkit.simulators.dag.reuse import (
 if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import ExtendedRoofline
 
-_RESOLVED = (
-    8  # times the penalty that a mispredicted branch may wait for its operands: a schedule without is made to see
-)
+_RESOLVED = 8  # times the penalty, from which on a schedule without missed branches tells what they take
 _RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
 _LOCATED = 1 << 16  # records whose lines are looked up at a time
 _ROUNDING = ("none", "up", "down")
