@@ -245,6 +245,7 @@ class Explanation(Tabled):
 
     def beside(self, run: str) -> list[str]:
         """Say what takes a run's time and is not modelled, most first."""
+        self.of(run)  # else an error says which runs there are
         rows = self.unmodelled[self.unmodelled.index == run]
         return [
             f"{row.what}, at least {row.share:.0%} of the {places_or_cycles(row.event)} ({row.event})"
