@@ -674,8 +674,19 @@ def build_harness(folder: Path) -> Path:
     if program.exists():
         return program
     partial = program.with_suffix(".partial")
-    # -rdynamic: programs that mark their region call functions of the measuring process.
-    words = [_c_compiler(), "-O2", "-rdynamic", f"-I{NATIVE}", f"-I{host}", "-o", str(partial), str(sources[0]), "-ldl"]
+    # -rdynamic: programs that mark their region call functions of the measuring process; none of its own is looked up in it.
+    words = [
+        _c_compiler(),
+        "-O2",
+        "-rdynamic",
+        "-Wl,-z,now",
+        f"-I{NATIVE}",
+        f"-I{host}",
+        "-o",
+        str(partial),
+        str(sources[0]),
+        "-ldl",
+    ]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if program.name not in _HARNESSES:

@@ -594,7 +594,7 @@ def _request(study: Study, one: Configuration, key: str, built: Built, folder: P
         steps=study.steps or (1 if study.cache == "cold" else None), warmup=study.warmup, cold=study.cache == "cold",
         memory=study.memory_of(one), huge=study.pages == "huge", threads=one.threads,
         apart=study.executions == "apart", marks=built.marks,
-        code=int(built.code),
+        code=int(built.code), program=study.is_program,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,7 @@ _STARTS_WITHIN = 20  # seconds
 # How a kernel may end that got no memory: it used what it did not get, or gave up.
 _STARVED = ("SIGSEGV", "SIGBUS", "SIGABRT")
 _LIBRARY = re.compile(r"^\S+\.so: ")  # what the loader's messages begin with
+_PROGRAMS_END = re.compile(r"^error the program crashed: signal (\d+)$")
 _SANITIZER = re.compile(rb"lib(?:a|hwa|l|t|ub)san\.so")
 # What may have led to a crash, by its signal.
 _HINTS = {
@@ -39,6 +40,7 @@ _HINTS = {
     "SIGTRAP": "a breakpoint: int3, or a trap of the compiler's",
     "SIGFPE": "a division by zero, or a quotient too large for its register: set the operands first",
 }
+_OF_PROGRAMS = {"SIGSEGV": "an access outside of its memory, or more stack than it has"}
 _OF_LISTS = (
     "a list of instructions runs many times in a row, so that a push, a pop or an address that moves on runs out of "
     "it: undo it in the same list; or an instruction that the operating system alone may run (hlt, in, out, rdmsr), or "
@@ -170,7 +172,10 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure, as measure.c reads it; `marks` that stand in the object must be reached; `code`: of `Built`."""
+    """What to measure, as measure.c reads it; `marks` that stand in the object must be reached; `code`: of `Built`.
+
+    `program`: a whole one, with its own main(), which each window starts anew.
+    """
 
     object: str
     variant: str
@@ -185,6 +190,7 @@ class Request:
     apart: bool = False
     marks: bool = False
     code: int = 0
+    program: bool = False
     event: str | None = None
 
     def line(self, event: tuple[int, int]) -> str:
@@ -201,6 +207,7 @@ class Request:
             int(self.apart),
             int(self.marks),
             self.code,
+            int(self.program),
         )
         return " ".join(map(str, (self.object, self.variant, *numbers, *event))) + "\n"
 
@@ -388,6 +395,8 @@ class MeasuringProcess:
                     )
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
+                elif crash := _PROGRAMS_END.match(line):
+                    raise KernelError(self._crash("program", int(crash[1]), _HINTS | _OF_PROGRAMS))
                 elif words[0] == "error":
                     raise KernelError(_LIBRARY.sub("the kernel cannot be loaded: ", line[6:]))
                 else:
@@ -416,15 +425,7 @@ class MeasuringProcess:
         status = child.wait(5) if child is not None else 0
         self.close()
         if status < 0:
-            name = f"signal {-status}"
-            with contextlib.suppress(ValueError):
-                name = signal.Signals(-status).name
-            hints = [_HINTS[name]] if name in _HINTS else []
-            if name == "SIGSEGV" and self._lists:
-                hints.append(_OF_LISTS)
-            if name in _STARVED and self._limits.memory:
-                hints.append(f"or memory that the study's `limits` did not give it: {self._limits.memory:,} bytes")
-            return f"the kernel crashed: {name}" + (f" ({'; '.join(hints)})" if hints else "")
+            return self._crash("kernel", -status, _HINTS)
         sanitizer = _sanitizer(self._folder / self._last)
         return f"the kernel ended the measuring process with exit status {status}" + (
             f": it needs {sanitizer}, which has to be loaded before all else. Leave -fsanitize out of a study's flags; "
@@ -432,6 +433,18 @@ class MeasuringProcess:
             if sanitizer
             else ""
         )
+
+    def _crash(self, what: str, number: int, hints_of: Mapping[str, str]) -> str:
+        """Say by which signal a kernel or program ended, and what may have led to it."""
+        name = f"signal {number}"
+        with contextlib.suppress(ValueError):
+            name = signal.Signals(number).name
+        hints = [hints_of[name]] if name in hints_of else []
+        if name == "SIGSEGV" and self._lists:
+            hints.append(_OF_LISTS)
+        if name in _STARVED and self._limits.memory:
+            hints.append(f"or memory that the study's `limits` did not give it: {self._limits.memory:,} bytes")
+        return f"the {what} crashed: {name}" + (f" ({'; '.join(hints)})" if hints else "")
 
     def close(self) -> None:
         """End the process and everything that it started."""

@@ -12,7 +12,7 @@
 #include <time.h>
 #include "clock_step.h"
 
-/* What a process learns of the core while it serves a request, for those that come behind: measure.c passes it on. */
+/* What a process knows of the core, and learns while it serves a request, for those that come behind: measure.c passes it on. */
 #define LEARNT __attribute__((section("learnt")))
 extern char __start_learnt[], __stop_learnt[];
 
@@ -22,12 +22,12 @@ extern char __start_learnt[], __stop_learnt[];
 /* No core since Zen and Skylake needs more than 1.5 cycles for a probe's step alone, beside a busy thread all need more. */
 #define SLOWEST_QUIET 1.65
 
-static uint64_t clock_overhead, time_overhead;
+static LEARNT uint64_t clock_overhead = 0, time_overhead = 0;
 /* Ticks by which the counter advances, and a tick's nanoseconds. */
-static double clock_step = 1, tick_ns = 1;
+static LEARNT double clock_step = 1, tick_ns = 1;
 /* What a chain takes beside its links, and the counter's reading beside its least: some 40 of 4,032 cycles on a Zen 5. */
-static double chain_excess = 0;
-static double link_cycles = 3;
+static LEARNT double chain_excess = 0;
+static LEARNT double link_cycles = 3;
 static LEARNT double quiet_level = 1e9, known_level = 0; /* cycles of a probe's step */
 
 static inline uint64_t nanoseconds(void) {

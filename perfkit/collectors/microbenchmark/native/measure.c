@@ -3,8 +3,9 @@
    that a kernel may print what it likes on 1 and 2; CPUS such as 0,1 ("" leaves the affinity); SCHEDULER is fifo or
    other; MEMORY and FILES limit the address space and what is written to a file, in bytes; LEVEL is what a probe of a
    quiet core was seen to take, in cycles (0: unknown).
-     request: object variant repetitions windows steps warmup cold memory huge threads apart marks code event_type event_config
-       (marks: 1 where the object has marks, which must then be reached; code: 1 where what is timed is plain integer code, 2 of vectors, 0 unknown)
+     request: object variant repetitions windows steps warmup cold memory huge threads apart marks code program event_type event_config
+       (marks: 1 where the object has marks, which must then be reached; code: 1 where what is timed is plain integer code, 2 of vectors, 0 unknown;
+       program: 1 for a whole one, with its own main())
      answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried quiet level",
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
@@ -269,11 +270,12 @@ static sample sample_of(int at, const kind *what, long turn) {
         out.rate = cycles_a_tick(before, after), out.cycles = (double)took * out.rate / KNOWN_STEPS;
         out.steady = is_steady(before, after), out.quiet = is_quiet(probe_level(before, after));
     } else if (at == PROGRAM) {
-        memset(shared, 0, sizeof *shared);
-        shared->steady = 1;
+        program_window here = {.steady = 1};
+        shared = &here;
         what->of_program();
-        out.cycles = shared->cycles, out.ns = shared->ns, out.rate = shared->rate;
-        out.steady = shared->steady, out.quiet = is_quiet(shared->level);
+        shared = NULL;
+        out.cycles = here.cycles, out.ns = here.ns, out.rate = here.rate;
+        out.steady = here.steady, out.quiet = is_quiet(here.level);
     } else {
         once(at == MARKS ? what->marked : at == APART ? what->apart : what->alone, NULL, &pk, 1, 0, -1, &one);
         out.cycles = one.cycles, out.rate = one.rate, out.steady = one.steady, out.quiet = is_quiet(one.level);
@@ -285,7 +287,6 @@ static void calibrate_way(int at) {
     static double all[2][600], wall[600];
     way *one = &ways[at];
     int most = at == MARKS || at == FENCE ? 60 : 600, was_fenced = fenced, was_exact = exact;
-    if (at == PROGRAM && !ready_window()) return;
     fenced = exact = 0;
     for (int k = 0; k < KINDS_KNOWN; k++) {
         if (one->begun && one->found[k]) continue;
@@ -322,7 +323,7 @@ static void calibrate_apart(void) {
 
 static long program_gave; /* how often programs of one thread gave the processor up in what was timed */
 /* One window of a whole program; an execution is a run of main(). */
-static const char *program_window_of(int (*program)(char **), int counter, window *out) {
+static const char *program_window_of(const char *program, int counter, window *out) {
     program_window one = {0};
     const char *fault = program_once(program, counter >= 0, &one);
     of_experiment += 1;
@@ -432,7 +433,7 @@ static double answer(windows_of *any, windows_of *steady, windows_of *quiet, int
 #include "rare.h"
 
 /* Windows until enough lay beside no busy neighbour; returns how many there were. */
-typedef struct { variant_function run, own_flush; int (*program)(char **); int windows, warmup, cold, counter; } timed;
+typedef struct { variant_function run, own_flush; const char *program; int windows, warmup, cold, counter; } timed;
 static windows_of any, steady, quiet;
 /* Up to as many as a window has, and sometimes one: so that windows are not in step with executions that take turns. */
 static void any_number_of_executions(variant_function run, pk_context *pk) {
@@ -575,22 +576,22 @@ static void answer_apart(const timed *what, pk_context *pk, fences_function fenc
     fprintf(answers, "apart %.17g\n", above_nothing(cycles_of(quiet.n ? &quiet : &steady, last.grain)));
 }
 
-static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
-                  size_t size, int huge, int threads, int apart, int marks, int kind_of_code, long event_type, unsigned long long event_config) {
-    void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
-    variant_function run, setup, teardown, own_flush;
-    int (*program)(char **);
-    *(void **)&run = dlsym(library, "pk_run");
-    *(void **)&setup = dlsym(library, "pk_setup");
-    *(void **)&teardown = dlsym(library, "pk_teardown");
-    *(void **)&own_flush = dlsym(library, "pk_flush");
-    *(void **)&program = dlsym(library, "pk_program");
-    fences_function fences;
-    *(void **)&fences = dlsym(library, "pk_fences");
-    program_has_region = dlsym(library, "pk_has_region") != NULL;
+static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold, size_t size, int huge,
+                  int threads, int apart, int marks, int kind_of_code, int is_program, long event_type, unsigned long long event_config) {
+    const char *program = is_program ? object : NULL; /* which its windows load */
+    void *library = program ? NULL : dlopen(object, RTLD_NOW | RTLD_LOCAL);
+    if (!program && !library) { fprintf(answers, "error %s\n", dlerror()); return; }
+    variant_function run = NULL, setup = NULL, teardown = NULL, own_flush = NULL;
+    fences_function fences = NULL;
+    if (library) {
+        *(void **)&run = dlsym(library, "pk_run");
+        *(void **)&setup = dlsym(library, "pk_setup");
+        *(void **)&teardown = dlsym(library, "pk_teardown");
+        *(void **)&own_flush = dlsym(library, "pk_flush");
+        *(void **)&fences = dlsym(library, "pk_fences");
+    }
     has_marks = marks, code = kind_of_code;
-    if (!run && !program) { fprintf(answers, "error no region and no main() in the object\n"); return; }
+    if (!run && !program) { fprintf(answers, "error no region in the object\n"); return; }
     if (size < 4096) size = 4096;
     char *memory = program ? NULL : new_memory(size, huge);
     if (!program && !memory) { fprintf(answers, "error no memory: %zu bytes, more than there are or than the study's limits allow\n", size); return; }
@@ -608,7 +609,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     pk.memory_size = size;
     pk.threads = threads;
     pk.steps = 1;
-    if (!program && setup) setup(&pk);
+    if (setup) setup(&pk);
     pk.pk_kept = pk.pk_reports < PK_REPORTS ? pk.pk_reports : PK_REPORTS;
     if (apart && !fenced) {
         run(&pk); /* a region that never ends has no place for a fence: whoever reads this learns how it ended instead */
@@ -672,7 +673,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     if (counter < 0) answer_apart(&what, &pk, fences);
     double again = sentinel();
     merge_reports(&pk);
-    if (!program && teardown) teardown(&pk);
+    if (teardown) teardown(&pk);
     if (twice_reported(&pk)) return;
     if (*pk.pk_lost) {
         fprintf(answers, "error PK_REPORT: %s...: a row holds %d reports of at most %d letters each\n", pk.pk_lost, PK_REPORTS, PK_REPORT_NAME - 1);
@@ -687,7 +688,6 @@ static void serve(const char *object, const char *variant, int repetitions, int 
    variables) holds for no other, as does what lies in memory. What is learnt of the core meanwhile comes back. Libraries lie at
    other addresses each time, as if this had been started for the request alone. */
 #define PLACES 8192 /* pages */
-#define LEARNT_BYTES ((size_t)(__stop_learnt - __start_learnt))
 typedef struct { int served; char learnt[]; } passed_on;
 static passed_on *passed;
 static int ready_to_pass(void) {
@@ -751,11 +751,18 @@ static int pin(const char *cpus) {
     return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
+static void keep_for_itself(FILE *file) {
+    fcntl(fileno(file), F_SETFD, FD_CLOEXEC);
+}
+
 int main(int count, char **words) {
+    if (count == 7 && strcmp(words[1], "window") == 0) return run_window(words + 2);
     if (count != 8) return 2;
     FILE *requests = fdopen(atoi(words[1]), "r");
     answers = fdopen(atoi(words[2]), "w");
     if (!requests || !answers || !ready_to_pass()) return 2;
+    keep_for_itself(requests);
+    keep_for_itself(answers);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed caller leaves no kernel running */
     int pinned = words[3][0] ? pin(words[3]) : 0;
     struct sched_param priority = {.sched_priority = 1};
@@ -767,19 +774,20 @@ int main(int count, char **words) {
     fprintf(answers, "ready %llu %llu %d %d\n", (unsigned long long)clock_overhead, (unsigned long long)time_overhead, pinned, fifo);
     fflush(answers);
     static char object[4096], variant[64];
-    int repetitions, windows, warmup, cold, huge, threads, apart, marks, kind_of_code;
+    int repetitions, windows, warmup, cold, huge, threads, apart, marks, kind_of_code, is_program;
     long steps, event_type;
     size_t size;
     unsigned long long event_config;
-    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %d %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
-                  &warmup, &cold, &size, &huge, &threads, &apart, &marks, &kind_of_code, &event_type, &event_config) == 15) {
+    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %d %d %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
+                  &warmup, &cold, &size, &huge, &threads, &apart, &marks, &kind_of_code, &is_program, &event_type, &event_config) == 16) {
         if (windows > LARGEST) windows = LARGEST;
         pid_t child = begin_apart();
         if (child == 0) {
-            size_t room, taken = go_elsewhere(&room);
+            size_t room = 16, taken = is_program ? 0 : go_elsewhere(&room);
             *(volatile char *)__builtin_alloca(room) = 0;
             limit(RLIMIT_AS, words[5], taken);
-            serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, marks, kind_of_code, event_type, event_config);
+            serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, marks, kind_of_code, is_program, event_type,
+                  event_config);
             end_apart();
         }
         if (child > 0) wait_for(child);

@@ -1,6 +1,7 @@
-/* Whole programs: each window is a child process that runs main() once. What lies between pk_start() and pk_stop() is
-   timed, or all of main() if it calls neither. The child starts from the state that the loader left, whatever the
-   program did to its globals in the window before. */
+/* Whole programs: each window is a process that was started anew (not forked: branch predictors would know it from the window
+   before, and pages of its own data be copied), loads the program and runs main() once. What lies between pk_start() and
+   pk_stop() is timed, or all of main() if it calls neither.
+   usage: measure window STATE OBJECT COUNTED TYPE CONFIG; STATE is an inherited descriptor of what both processes see. */
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,11 +15,21 @@ typedef struct {
     double ticks, ns, cycles, level, event, count, rate, waited;
 } program_window;
 
-static program_window *shared; /* between the child and the measuring process */
+static program_window *shared; /* of a window's process: what it tells the measuring process, once its program is loaded */
 static int program_counter = -1;
-static unsigned program_event_type; /* of its own in each child: the measuring process, which waits, is not counted */
+static unsigned program_event_type; /* of its own in each window: the measuring process, which waits, is not counted */
 static unsigned long long program_event_config;
-static int program_has_region; /* the study names functions that begin and end what is timed */
+
+/* What both processes see. */
+#define LEARNT_BYTES ((size_t)(__stop_learnt - __start_learnt))
+typedef struct {
+    program_window window;
+    char fault[240]; /* why the program was not run; "" */
+    int has_region;  /* the study names functions that begin and end what is timed */
+    char learnt[];
+} window_state;
+static window_state *state;
+static int state_file;
 
 /* Go from one state to the next, at one moment, for threads may meet here; whether it was another state. */
 enum { OUTSIDE, INSIDE, ENDING };
@@ -82,42 +93,88 @@ static void program_ends(int returned, void *unused) {
     shared->threads = has_others();
 }
 
-static int ready_window(void) {
-    if (shared) return 1;
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED) shared = NULL;
-    return shared != NULL;
+static int map_state(void) {
+    state = mmap(NULL, sizeof *state + LEARNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, state_file, 0);
+    if (state == MAP_FAILED) state = NULL;
+    return state != NULL;
 }
-/* Returns "" or what went wrong. */
-static const char *program_once(int (*program)(char **), int counted, program_window *out) {
-    static char fault[240];
-    extern char **environ;
-    if (!ready_window()) return "no memory for a window";
+static int ready_window(void) {
+    if (!state) {
+        state_file = memfd_create("perfkit window", 0);
+        if (state_file < 0 || ftruncate(state_file, (off_t)(sizeof *state + LEARNT_BYTES)) || !map_state()) return 0;
+    }
+    memset(state, 0, sizeof *state);
+    state->window.steady = state->window.whole = 1;
+    memcpy(state->learnt, __start_learnt, LEARNT_BYTES);
+    return 1;
+}
+/* What a window's process does: ends as its program does, or without `finished`. */
+static void no_window(const char *why) {
+    snprintf(state->fault, sizeof state->fault, "%s", why);
+    _exit(1);
+}
+/* Called for nothing: the first call of each finds neither its page nor its lines, which is no part of any program. */
+static void try_marks(void) {
+    for (int i = 0; i < 5; i++) {
+        pk_start();
+        pk_stop();
+    }
+    program_ends(0, NULL);
     memset(shared, 0, sizeof *shared);
     shared->steady = shared->whole = 1;
-    fflush(NULL); /* what is buffered now must not be written by the child as well */
+}
+static int run_window(char **words) {
+    extern char **environ;
+    state_file = atoi(words[0]);
+    if (!map_state()) return 1;
+    close(state_file);
+    memcpy(__start_learnt, state->learnt, LEARNT_BYTES);
+    void *library = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
+    if (!library) no_window(dlerror());
+    int (*program)(char **);
+    *(void **)&program = dlsym(library, "pk_program");
+    if (!program) no_window("no main() in the object");
+    state->has_region = dlsym(library, "pk_has_region") != NULL;
+    program_counter = atoi(words[2]) ? open_event((unsigned)atol(words[3]), strtoull(words[4], NULL, 10)) : -1;
+    shared = &state->window;
+    try_marks();
+    on_exit(program_ends, NULL);
+    shared->running = INSIDE;
+    region_begin();
+    int returned = program(environ);
+    uint64_t end = ticks_after();
+    if (shared->whole && !is_unpaired(INSIDE, OUTSIDE)) region_end(end);
+    exit(returned); /* what it left for this moment is no part of main() */
+}
+/* Returns "" or what went wrong. */
+static const char *program_once(const char *object, int counted, program_window *out) {
+    static char fault[240];
+    if (!ready_window()) return "no memory for a window";
+    fflush(NULL); /* what is buffered now must not be written by the window as well */
     pid_t child = fork();
     if (child < 0) return "no process for the program";
     if (child == 0) {
+        char file[16], kind[24], config[24];
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(fileno(answers));
-        on_exit(program_ends, NULL);
-        program_counter = counted ? open_event(program_event_type, program_event_config) : -1;
-        shared->running = INSIDE;
-        region_begin();
-        exit(program(environ));
+        snprintf(file, sizeof file, "%d", state_file);
+        snprintf(kind, sizeof kind, "%u", program_event_type);
+        snprintf(config, sizeof config, "%llu", program_event_config);
+        execl("/proc/self/exe", "measure", "window", file, object, counted ? "1" : "0", kind, config, (char *)NULL);
+        no_window("the measuring process cannot be started again from /proc/self/exe");
     }
     int status = 0;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return "lost the program's process";
-    *out = *shared;
+    *out = state->window;
+    if (!out->finished) out->threads = 1; /* ended by _exit: nobody asked */
+    if (*state->fault) return state->fault;
     if (WIFSIGNALED(status))
-        snprintf(fault, sizeof fault, "the program crashed: signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        snprintf(fault, sizeof fault, "the program crashed: signal %d", WTERMSIG(status));
     else if (WEXITSTATUS(status) || out->returned)
         snprintf(fault, sizeof fault, "the program returned %d", out->returned ? out->returned : WEXITSTATUS(status));
-    else if (!out->finished)
-        snprintf(fault, sizeof fault, "the program ended by _exit before its region did");
-    else if (program_has_region && out->whole)
+    else if (!out->finished && (out->whole || out->running))
+        snprintf(fault, sizeof fault, "the program ended by _exit, or became another one, before its region did");
+    else if (state->has_region && out->whole)
         snprintf(fault, sizeof fault, "no call of the functions of `region` was seen: calls within the file that defines them "
                  "cannot be; call pk_start() and pk_stop() of perfkit.h instead");
     else if (has_marks && out->whole)
