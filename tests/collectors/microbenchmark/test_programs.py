@@ -27,7 +27,7 @@ int main(void) { for (volatile int i = 0; i < 20000; i++) {} return set - N - 1;
 
 @pytest.mark.measures
 def test_each_window_is_a_process_that_loads_the_program_elsewhere_and_runs_its_constructors_once(tmp_path):
-    """Forked behind the load, windows had the loader's page of data to copy, and branches that the last one had taught."""
+    """Forked behind the load, windows had the loader's pages to copy, and branches that the last one had taught."""
     if Path("/proc/sys/kernel/randomize_va_space").read_text().strip() == "0":
         pytest.skip("the system is set to load all programs at the same addresses (kernel.randomize_va_space = 0)")
     log = tmp_path / "log.txt"
