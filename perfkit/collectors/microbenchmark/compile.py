@@ -674,7 +674,7 @@ def build_harness(folder: Path) -> Path:
     if program.exists():
         return program
     partial = program.with_suffix(".partial")
-    # -rdynamic: programs that mark their region call functions of the measuring process, whose own calls are resolved at once.
+    # -rdynamic: programs that mark their region call functions of the measuring process, whose own calls wait for none.
     words = [
         _c_compiler(),
         "-O2",
