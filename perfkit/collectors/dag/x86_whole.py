@@ -128,6 +128,7 @@ class WholeReader:
         self.slots = 0
         self.early: dict[int, int] = {}  # of a delayed sum its slot before the delay
         self.tables: Any = None
+        self.forms: dict[str, Any] = {}
         self.costs = IrCosts.of(core)
         self.usual: dict[int, int] = {}
         self.forwards = bool(core is not None and core.features.get("add_forwarding"))
@@ -170,8 +171,11 @@ class WholeReader:
 
     def form(self, i: int) -> Any:
         """Return what the core's table says of an instruction; of strings that it guesses, what was measured."""
-        found = self.tables.form(form_name(self.instructions[i]))
-        return string_form(found, self.tables.core) if found.is_guessed_string else found
+        name = form_name(self.instructions[i])
+        if name not in self.forms:  # a large program has thousands of instructions, of tens of forms
+            found = self.tables.form(name)
+            self.forms[name] = string_form(found, self.tables.core) if found.is_guessed_string else found
+        return self.forms[name]
 
     def busiest(self, runs: Any) -> float:
         """Return the cycles that the instruction table's busiest group of units needs.
@@ -248,7 +252,7 @@ class WholeReader:
         idle = rep or self.names[self.instructions[i].mnemonic] in (*_PADS, *_WAITS)
         return 0 if form is None or idle or not form.is_guessed else round(form.latency)
 
-    @property
+    @cached_property
     def splits(self) -> bool:
         """Whether the core runs operations of 512 bits in two passes."""
         if self.tables is None:

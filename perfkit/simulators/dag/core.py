@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -288,6 +289,7 @@ class DagCore:
         return pd.DataFrame(rows, columns=["parameter", "value", "source"])
 
 
+@cache
 def parameter_names() -> tuple[str, ...]:
     """Return the names of all numeric parameters of a `DagCore`."""
     return tuple(f.name for f in fields(DagCore) if f.name not in ("name", "sources"))
