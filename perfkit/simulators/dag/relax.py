@@ -7,7 +7,7 @@ each is put to the test. What is gained is the speedup with a latency halved, a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -161,14 +161,15 @@ def relax(
     expect(hasattr(scheduler, "record"), scheduler, "relax", "a DagScheduler", how)
     base = replace(scheduler, record=False)
     before = schedule or base.run(dag)
-    wanted = candidates(before, dag.program)
+    wanted, own = candidates(before, dag.program), _own_delays(dag.program)
     after: list[int] = []
     texts: list[str] = []
     for done, (words, changes) in enumerate(wanted.items()):
         if progress is not None:
             progress(done, len(wanted))
-        after.append(_cycles(dag, base, before, words, changes))
-        texts.append(_told(changes, _changed(dag.program, before.core, words)))
+        after.append(_cycles(dag, own, base, before, words, changes))
+        changed = _relaxed_delays(dag.program, own, before.core, words, math.ceil) != dag.program.delay
+        texts.append(_told(changes, bool(changed.any())))
     # All latencies at once are told where they gain more than the best of them.
     single = min((cycles for words, cycles in zip(wanted, after, strict=True) if words != _ALL), default=0)
     if _ALL in wanted and single <= after[place := list(wanted).index(_ALL)] * (1 + _TOLD):
@@ -177,7 +178,14 @@ def relax(
     return Relaxation(before.name, before.core.name, before.cycles, tuple(wanted), tuple(texts), tuple(after), better)
 
 
-def _cycles(dag: NodeSource, base: DagScheduler, before: Schedule, words: str, changes: Mapping[str, float]) -> int:
+def _cycles(
+    dag: NodeSource,
+    own: Sequence[tuple[int, str, bool]],
+    base: DagScheduler,
+    before: Schedule,
+    words: str,
+    changes: Mapping[str, float],
+) -> int:
     """Return the cycles with a resource twice as good.
 
     Cycles are whole in the engine. Where half a cycle is left of a latency, the DAG is scheduled without it, with a
@@ -192,7 +200,7 @@ def _cycles(dag: NodeSource, base: DagScheduler, before: Schedule, words: str, c
             return before.cycles
         return replace(base, core=core.replace(**changed)).run(_Delayed(dag, delay)).cycles
 
-    down, up = (_relaxed_delays(dag.program, base.core, words, whole) for whole in (math.floor, math.ceil))
+    down, up = (_relaxed_delays(dag.program, own, base.core, words, whole) for whole in (math.floor, math.ceil))
     least = run(base.core, math.floor, down)
     halves = any(value % 1 for name, value in changes.items() if not name.startswith("throughput"))
     if not halves and (down == up).all():
@@ -200,7 +208,7 @@ def _cycles(dag: NodeSource, base: DagScheduler, before: Schedule, words: str, c
     most = run(base.core, math.ceil, up)
     if least >= most:
         return most
-    slow = run(_half_pace(base.core), _doubled, _relaxed_delays(dag.program, base.core, words, _doubled))
+    slow = run(_half_pace(base.core), _doubled, _relaxed_delays(dag.program, own, base.core, words, _doubled))
     return max(min((least + most) // 2, max(least, -(-slow // 2))), -(-before.cycles // 2))
 
 
@@ -222,11 +230,6 @@ def _half_pace(core: DagCore) -> DagCore:
         elif name.startswith("latency") or name in _TIMES:
             changed[name] = value * 2
     return core.replace(**changed)
-
-
-def _changed(program: BlockProgram, core: DagCore, words: str) -> bool:
-    """Return whether a resource's change is that of single instructions, too, which no parameter tells."""
-    return bool((_relaxed_delays(program, core, words, math.ceil) != program.delay).any())
 
 
 def _told(changes: Mapping[str, float], others: bool) -> str:
@@ -340,25 +343,34 @@ class _Delayed:
         self.source.replay(consume)
 
 
+def _own_delays(program: BlockProgram) -> list[tuple[int, str, bool]]:
+    """Return the FORWARDs that delay a result: which, the type of the node that makes it, whether it is a division."""
+    divided = set(program.into[program.divisions].tolist())
+    delayed = np.flatnonzero((program.op == FORWARD) & (program.delay != 0)).tolist()
+    return [(k, _producer(program, k), int(program.left[k]) in divided) for k in delayed]
+
+
 def _relaxed_delays(
-    program: BlockProgram, core: DagCore, words: str, whole_of: Callable[[float], int]
+    program: BlockProgram,
+    own_delays: Sequence[tuple[int, str, bool]],
+    core: DagCore,
+    words: str,
+    whole_of: Callable[[float], int],
 ) -> npt.NDArray[np.int64]:
     """Return the delays of a program's operations with a resource twice as good, in the cycles of `whole_of`.
 
-    An instruction that takes longer than its type, or less, has the rest in the FORWARD behind its node: halved is the
-    whole of both. An integer division keeps the divider for a HOLD's delay.
+    An instruction that takes longer than its type, or less, has the rest in the FORWARD behind its node (`own_delays`):
+    halved is the whole of both. An integer division keeps the divider for a HOLD's delay.
     """
     delay = program.delay.copy()
-    divided = set(program.into[program.divisions].tolist())
     for k in np.flatnonzero(program.op == HOLD):
         delay[k] = whole_of(max(1, -(-int(delay[k]) // 2)) if words == _DIVIDER else int(delay[k]))
-    for k in np.flatnonzero((program.op == FORWARD) & (program.delay != 0)):
-        kind = _producer(program, int(k))
+    for k, kind, divides in own_delays:
         if kind not in _KINDS:
             delay[k] = whole_of(int(delay[k]))
             continue
         of_type = f"latency of {_KINDS[kind]}"
-        own = _DIVIDER if int(program.left[k]) in divided else of_type
+        own = _DIVIDER if divides else of_type
         latency: float = core.latency(kind)
         whole: float = latency + int(delay[k])
         if words in (own, _ALL):
