@@ -363,7 +363,7 @@ def _relaxed_delays(
     halved is the whole of both. An integer division keeps the divider for a HOLD's delay.
     """
     delay = program.delay.copy()
-    for k in np.flatnonzero(program.op == HOLD):
+    for k in np.flatnonzero(program.op == HOLD).tolist():
         delay[k] = whole_of(max(1, -(-int(delay[k]) // 2)) if words == _DIVIDER else int(delay[k]))
     for k, kind, divides in own_delays:
         if kind not in _KINDS:
