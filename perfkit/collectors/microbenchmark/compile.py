@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,15 +38,15 @@ from perfkit.collectors.microbenchmark.sources import (
     NATIVE,
     PREFIX,
     Variant,
-    entry_unit,
     is_cpp,
     kernel_name,
     leading_includes,
+    region_unit,
     variant,
 )
 from perfkit.errors import DataError, UnavailableError
 from perfkit.study.parts import EMPTY, Configuration
-from perfkit.study.study import Study, text_without_comments
+from perfkit.study.study import Study, mangled, text_without_comments
 
 _TIME_LIMIT = 300.0
 _WORTH_PRECOMPILING = 3  # variants
@@ -66,7 +67,11 @@ _NO_OBJECT = (
 )
 _PK_BEGIN = re.compile(r"\bPK_BEGIN\b")
 _NO_SINKING = ["-mllvm", "-instcombine-code-sinking=0"]  # clang's
-_SHARED = ("-fPIC", "-fvisibility=hidden", "-w")
+_SHARED = ("-fPIC", "-fvisibility=hidden")
+# What a program's start, and its own calls of exit, come to first (window.c).
+_WRAPPED = ("-Wl,--wrap=main", "-Wl,--wrap=exit")
+_LACKS_MAIN = re.compile(r"undefined (?:reference to|symbol:?) [`']?(?:__real_)?main\b")
+_NO_MAIN = "the sources have neither a region (PK_REGION) nor a main()"
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,7 @@ def _write_shared(path: Path, text: str) -> None:
 
 def _compile(batch: Batch, one: Variant, place: Path) -> str:
     """Compile a variant, naming the object only when it is whole; returns the compiler's complaint or ""."""
-    done, partial = place / f"{one.key}.so", f"{one.key}.partial"
+    done, partial = place / _made(batch.study, one.key), f"{one.key}.partial"
     if done.exists() and _is_noted(one.key, place):
         return ""
     study = batch.study
@@ -206,7 +211,9 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
         # The macros stand in the file itself: after `-include`, gcc takes no precompiled header.
         (place / main).write_text(one.macros + one.unit, encoding="utf-8")
     words, last = _compile_words(batch), _link_words(batch, one)
-    if not study.is_program and not one.sources:
+    if study.is_program:
+        message = _compile_program(batch, one, place, partial)
+    elif not one.sources:
         wanted = [*_noting(batch, one.key), "-shared", "-o", partial, main]
         message = _run([*words, *wanted, *last], place, one)
     else:
@@ -214,7 +221,7 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
         message = message or _run([*words, "-shared", "-o", partial, *objects, *last], place)
     if message:
         return message + _asked_wrongly(message, study)
-    if not _is_object(place / partial):
+    if not _is_linked(place / partial, study.is_program):
         return _NO_OBJECT.format(batch.flags)
     if taken := _note_files(batch, one, place, libraries(words, last)) or _redefined(batch, one, place, words):
         return taken
@@ -222,13 +229,18 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
     return ""
 
 
-def _is_object(path: Path) -> bool:
-    """Whether a compiler made a shared object: some flags have it stop before, or write something else."""
+def _made(study: Study, key: str) -> str:
+    """Return the name of the file that a variant becomes: a shared object, or an executable of a program's own."""
+    return f"{key}{'' if study.is_program else '.so'}"
+
+
+def _is_linked(path: Path, program: bool) -> bool:
+    """Whether a compiler made what it should: some flags have it stop before, or write something else."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
         start = file.read(18)
-    return start[:4] == b"\x7fELF" and start[16:] == b"\3\0"
+    return start[:4] == b"\x7fELF" and (start[16:] == b"\3\0" or (program and start[16:] == b"\2\0"))
 
 
 def _redefined(batch: Batch, one: Variant, place: Path, words: Sequence[str]) -> str:
@@ -326,14 +338,34 @@ def _compile_sources(batch: Batch, one: Variant, place: Path, words: Sequence[st
         if message:
             return message, []
         objects.append(made)
-    if batch.study.is_program:
-        entry = f"{one.key}.entry"
-        (place / f"{entry}.c").write_text(entry_unit(one.arguments, batch.study.region), encoding="utf-8")
-        message = _run([_c_compiler(), "-O1", *_SHARED, "-c", "-o", f"{entry}.o", f"{entry}.c"], place)
-        if message:
-            return message, []
-        objects.append(f"{entry}.o")
     return "", objects
+
+
+def _compile_program(batch: Batch, one: Variant, place: Path, partial: str) -> str:
+    """Make an executable as a program's user would, with what runs its main() as a window; keep its command line."""
+    words = _compile_words(batch)
+    message, objects = _compile_sources(batch, one, place, words)
+    if message:
+        return message
+    (place / f"{one.key}.words").write_bytes(b"".join(f"{word}\0".encode() for word in ("program", *one.arguments)))
+    if batch.study.region is not None:
+        (place / f"{one.key}.region.c").write_text(region_unit(batch.study.region), encoding="utf-8")
+        objects.append(f"{one.key}.region.o")
+        message = _run([_c_compiler(), "-O1", "-w", "-c", "-o", objects[-1], f"{one.key}.region.c"], place)
+    objects.append(build_window(place).name)
+    message = message or _run([*words, "-o", partial, *objects, *_WRAPPED, *_link_words(batch, one)], place)
+    return _NO_MAIN if _LACKS_MAIN.search(message) else _explained(batch.study, message)
+
+
+def _explained(study: Study, text: str) -> str:
+    """Say of a function of the region that the program lacks what its name may be."""
+    lost = re.search(r"undefined (?:reference to|symbol:?) [`']?(?:__real_)?(\w+)", text)
+    if not lost or lost[1] not in (study.region or ()):
+        return text
+    return (
+        f"undefined symbol: {lost[1]} (a function of `region` has the name that linkers see, which nm shows: "
+        f"{mangled(lost[1])} in C++)"
+    )
 
 
 def _main_file(batch: Batch, one: Variant) -> str:
@@ -356,7 +388,8 @@ def _compile_words(batch: Batch) -> list[str]:
     for name in beside if _has_gnu_assembler(batch) else ():  # clang's own knows the quoted
         last += ["-Xassembler", "-I", "-Xassembler", name]
     quoted = [word for name in beside for word in ("-iquote", name)]
-    return [batch.compiler, *_SHARED, *_staying(batch), *quoted, *flags, *extra, *folders, *last]
+    shared = () if study.is_program else _SHARED
+    return [batch.compiler, "-w", *shared, *_staying(batch), *quoted, *flags, *extra, *folders, *last]
 
 
 def _staying(batch: Batch) -> list[str]:
@@ -416,7 +449,7 @@ def _from_folder(flags: Sequence[str], folder: str) -> list[str]:
 def _link_words(batch: Batch, one: Variant) -> list[str]:
     """Return the libraries, which linkers want after what uses them."""
     study = batch.study
-    words = ["-Wl,-Bsymbolic", *(f"-Wl,--wrap={name}" for name in study.region or ())]
+    words = [f"-Wl,--wrap={name}" for name in study.region or ()] if study.is_program else ["-Wl,-Bsymbolic"]
     for name in study.libraries:
         if name.startswith("-"):
             words.append(name)
@@ -456,8 +489,8 @@ def _run(words: Sequence[str], place: Path, one: Variant | None = None) -> str:
 def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
     """Check every variant's region by disassembly and collect the static columns."""
     study = batch.study
-    objects = [place / f"{one.key}.so" for one in good]
-    found = dict(zip((one.key for one in good), toolchain.disassemble_all(objects), strict=True))
+    objects = [place / _made(study, one.key) for one in good]
+    found = dict(zip((one.key for one in good), map(_own, toolchain.disassemble_all(objects)), strict=True))
     start = "main" if study.is_program else "pk_run"
     regions = {key: toolchain.region(functions, start) for key, functions in found.items()}
     loops = {key: _without_places(toolchain.hottest_loop(region)) for key, region in regions.items()}
@@ -469,9 +502,6 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
     own = dict(zip(found, data_sizes(objects), strict=True)) if kernel and study.cache == "cold" else {}
     out = []
     for one in good:
-        if study.is_program and found[one.key] and "main" not in found[one.key]:
-            out.append(Built(one.key, message="the sources have neither a region (PK_REGION) nor a main()"))
-            continue
         lacking = toolchain.missing_instructions(itertools.chain(*regions[one.key]), dict(one.expect))
         if lacking:
             message = f"the compiled region lacks what was asked for ({lacking}): use PK_KEEP on what it computes"
@@ -499,18 +529,28 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
         static |= figures.get(one.key, {}) | more.get(one.key, {})
         if "vectorization" in study.static:
             static |= _vectorized(records.get(one.key, ()), whole=study.is_program)
-        (files, theirs), marks = _files_noted(one.key, place), _has_marks(study, place / f"{one.key}.so")
+        (files, theirs), marks = _files_noted(one.key, place), _has_marks(study, place, one.key, found[one.key])
         if study.is_program and not study.region and not marks and _mentions_start(study, files):
             note = "all of main() was timed: pk_start() stands in the sources, and is not called in what was compiled"
         code = Code.ANY if study.is_program else kind_of_code(regions[one.key], marks)
-        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, files, theirs, marks, code))
+        out.append(Built(one.key, str(place / _made(study, one.key)), note, static, files, theirs, marks, code))
     return out
 
 
-def _has_marks(study: Study, path: Path) -> bool:
-    """Whether an object holds PK_BEGIN's note, or the name of a function that it wants from the measuring process."""
-    note = b"\0pk_start\0" if study.is_program else b"perfkit: a region has PK_BEGIN\0"
-    return note in path.read_bytes()
+def _own(functions: Mapping[str, tuple[toolchain.Disassembled, ...]]) -> dict[str, tuple[toolchain.Disassembled, ...]]:
+    """Leave out the functions of window.c."""
+    return {name: lines for name, lines in functions.items() if not name.startswith(_OURS)}
+
+
+def _has_marks(
+    study: Study, place: Path, key: str, functions: Mapping[str, tuple[toolchain.Disassembled, ...]]
+) -> bool:
+    """Whether an object holds PK_BEGIN's note, or a program refers to pk_start() (of a stripped one, its parts do)."""
+    if not study.is_program:
+        return b"perfkit: a region has PK_BEGIN\0" in (place / f"{key}.so").read_bytes()
+    if functions:
+        return any(line.refers == "pk_start" for lines in functions.values() for line in lines)
+    return any(b"\0pk_start\0" in path.read_bytes() for path in place.glob(f"{key}.*.o"))
 
 
 def _mentions_start(study: Study, files: Mapping[str, str]) -> bool:
@@ -659,6 +699,39 @@ _HARNESSES: dict[str, bytes] = {}
 """The measuring processes that were compiled in this one, by their names."""
 
 
+_WINDOWS: dict[str, bytes] = {}
+"""The same of window.c."""
+_RENAMED = "pk_own_"
+_OURS = (_RENAMED, "pk_start", "pk_stop", "__wrap_main", "__wrap_exit")
+
+
+def build_window(folder: Path) -> Path:
+    """Put what runs a program's main() as a window (window.c) into `folder`; UnavailableError without a C compiler.
+
+    Its own functions get names that no program has: of two of one name, disassembly would tell as one.
+    """
+    host = Path(toolchain.__file__).parent
+    sources = [NATIVE / name for name in ("window.c", "marks.h", "system.h", "clock.h", "perfkit.h")]
+    text = "".join(path.read_text(encoding="utf-8") for path in (*sources, host / "clock_step.h"))
+    done = folder / f"window-{hashlib.sha256(text.encode()).hexdigest()[:12]}.o"
+    if done.name not in _WINDOWS:
+        with tempfile.TemporaryDirectory() as made:
+            plain, names = Path(made, "window.o"), Path(made, "names")
+            # Of no C library: a copy is written out, nothing checked, and what is called of it known from the start.
+            alone = ("-fno-builtin", "-fno-tree-loop-distribute-patterns", "-fno-stack-protector", "-fno-plt")
+            words = [_c_compiler(), "-O2", "-fPIE", *alone, f"-I{NATIVE}", f"-I{host}", "-c", "-o", str(plain)]
+            _compile_harness([*words, str(sources[0])], folder)
+            listed = toolchain.run_tool(["nm", str(plain)]).stdout
+            own = re.findall(r"^[0-9a-f]+ [bdrt] (\w\S*)$", listed, re.MULTILINE)
+            names.write_text("".join(f"{name} {_RENAMED}{name}\n" for name in own), encoding="utf-8")
+            toolchain.run_tool(["objcopy", f"--redefine-syms={names}", str(plain)])
+            _WINDOWS[done.name] = plain.read_bytes()
+    if not done.is_file():
+        with replaced(done) as temporary:
+            temporary.write_bytes(_WINDOWS[done.name])
+    return done
+
+
 def build_harness(folder: Path) -> Path:
     """Put the measuring process into `folder`; raises UnavailableError without a C compiler.
 
@@ -666,7 +739,10 @@ def build_harness(folder: Path) -> Path:
     """
     host = Path(toolchain.__file__).parent
     sources = [
-        *(NATIVE / name for name in ("measure.c", "clock.h", "program.h", "kinds.h", "rare.h", "perfkit.h")),
+        *(
+            NATIVE / name
+            for name in ("measure.c", "clock.h", "marks.h", "program.h", "system.h", "kinds.h", "rare.h", "perfkit.h")
+        ),
         *(host / name for name in ("clock_step.h", "elsewhere.h")),
     ]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)

@@ -3,7 +3,6 @@
 import math
 import os
 import random
-import re
 import shlex
 import subprocess
 import warnings
@@ -30,7 +29,7 @@ from perfkit.collectors.microbenchmark.process import (
 )  # fmt: skip
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.study.parts import EMPTY, FENCE_ERROR
-from perfkit.study.study import RESERVED, Configuration, Study, fill, mangled
+from perfkit.study.study import RESERVED, Configuration, Study, fill
 
 _QUIET = 1.06  # of the quietest probe: as in clock.h
 _FEW_STEPS = 50  # of the counter: one is the tolerance of 2 % of so many
@@ -109,21 +108,13 @@ def measure_all(
                                 note(key, experiment)
                 except (KernelError, UnavailableError) as error:
                     kept = {"experiments": made[key], "static": built[key].static}
-                    yield record_of(one, key, message=_explained(study, str(error)), **kept, **where)
+                    yield record_of(one, key, message=str(error), **kept, **where)
                     continue
                 if _finished(study, made[key], process.level):
                     yield _row(study, one, key, built[key], made[key], process.level) | where
                 else:
                     unfinished.append((one, key))
             left = unfinished
-
-
-def _explained(study: Study, text: str) -> str:
-    """Say of a function of the region that the program lacks what its name may be."""
-    lost = re.search(r"undefined symbol: (?:__real_)?(\w+)", text)
-    if not lost or lost[1] not in (study.region or ()):
-        return text
-    return f"{text} (a function of `region` has the name that linkers see, which nm shows: {mangled(lost[1])} in C++)"
 
 
 def _process(study: Study, threads: int, cpus: Sequence[int], harness: Path, folder: Path) -> MeasuringProcess:

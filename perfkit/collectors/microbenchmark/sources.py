@@ -1,7 +1,7 @@
 """The C text of the variants of a kernel, each a translation unit of its own: macros never reach another variant."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,28 +130,19 @@ def idle_dimensions(study: Study, files: Iterable[str]) -> list[str]:
     return [name for name in several if name not in named]
 
 
-def entry_unit(arguments: Sequence[str], region: tuple[str, str] | None) -> str:
-    """Return C text that hands a whole program to the measuring process, and marks calls of `region`'s functions."""
-    words = ", ".join(_quoted(word) for word in ("program", *arguments))
-    text = f"extern int main(int, char **, char **);\nstatic char *words[] = {{{words}, 0}};\n"
-    text += '__attribute__((visibility("default"))) int pk_program(char **environment) {\n'
-    text += f"    return main({len(arguments) + 1}, words, environment);\n}}\n"
-    if region is not None:
-        begin, end = region
-        text += '__attribute__((visibility("default"))) int pk_has_region = 1;\n'
-        text += f"void pk_start(void), pk_stop(void), __real_{begin}(void), __real_{end}(void);\n"
-        text += f"void __wrap_{begin}(void) {{ __real_{begin}(); pk_start(); }}\n"
-        text += f"void __wrap_{end}(void) {{ pk_stop(); __real_{end}(); }}\n"
-    return text
+def region_unit(region: tuple[str, str]) -> str:
+    """Return C text that marks calls of a region's functions."""
+    begin, end = region
+    return (
+        f"int pk_has_region = 1;\nvoid pk_start(void), pk_stop(void), __real_{begin}(void), __real_{end}(void);\n"
+        f"void __wrap_{begin}(void) {{ __real_{begin}(); pk_start(); }}\n"
+        f"void __wrap_{end}(void) {{ pk_stop(); __real_{end}(); }}\n"
+    )
 
 
 def is_cpp(path: str) -> bool:
     """Whether a file's name is that of C++ source."""
     return Path(path).suffix in CPP
-
-
-def _quoted(word: str) -> str:
-    return '"' + "".join(f"\\{byte:03o}" for byte in word.encode()) + '"'
 
 
 def _macro(name: str, value: Value) -> str:

@@ -5,6 +5,8 @@
    is timed in cycles. A busy neighbour on the core's other thread does not slow a chain, and takes up to half of the
    throughput. So a probe is timed as well: independent additions and vector multiplications, two to one, which use up
    the ports and the dispatch of every core. What a quiet core reaches is learnt from the probes themselves. */
+#ifndef PERFKIT_CLOCK_H
+#define PERFKIT_CLOCK_H
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +14,7 @@
 #include <time.h>
 #include "clock_step.h"
 
-/* What a process knows of the core, and learns while it serves a request, for those that come behind: measure.c passes it on. */
+/* What a process learns of the core while it serves a request, for those that come behind: measure.c passes it on. */
 #define LEARNT __attribute__((section("learnt")))
 extern char __start_learnt[], __stop_learnt[];
 
@@ -22,12 +24,12 @@ extern char __start_learnt[], __stop_learnt[];
 /* No core since Zen and Skylake needs more than 1.5 cycles for a probe's step alone, beside a busy thread all need more. */
 #define SLOWEST_QUIET 1.65
 
-static LEARNT uint64_t clock_overhead = 0, time_overhead = 0;
+static uint64_t clock_overhead, time_overhead;
 /* Ticks by which the counter advances, and a tick's nanoseconds. */
-static LEARNT double clock_step = 1, tick_ns = 1;
+static double clock_step = 1, tick_ns = 1;
 /* What a chain takes beside its links, and the counter's reading beside its least: some 40 of 4,032 cycles on a Zen 5. */
-static LEARNT double chain_excess = 0;
-static LEARNT double link_cycles = 3;
+static double chain_excess = 0;
+static double link_cycles = 3;
 static LEARNT double quiet_level = 1e9, known_level = 0; /* cycles of a probe's step */
 
 static inline uint64_t nanoseconds(void) {
@@ -217,3 +219,4 @@ static double sentinel(void) {
     qsort(found, (size_t)n, sizeof *found, by_value);
     return found[n / 2];
 }
+#endif

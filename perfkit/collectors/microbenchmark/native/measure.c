@@ -5,7 +5,7 @@
    quiet core was seen to take, in cycles (0: unknown).
      request: object variant repetitions windows steps warmup cold memory huge threads apart marks code program event_type event_config
        (marks: 1 where the object has marks, which must then be reached; code: 1 where what is timed is plain integer code, 2 of vectors, 0 unknown;
-       program: 1 for a whole one, with its own main())
+       program: 1 for an executable, of which `object`.words holds the command line)
      answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried quiet level",
               "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "bias below above nothing" (by how many cycles the truth may lie beside the figure for what marks add; up to which
@@ -25,51 +25,21 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include "perfkit.h"
 #include "clock.h"
 #include "elsewhere.h"
+#include "system.h"
 
 static FILE *answers;
 static int has_marks; /* whether marks stand in the region or program that is measured */
-
-static int open_event(unsigned type, unsigned long long config) {
-    struct perf_event_attr attributes;
-    memset(&attributes, 0, sizeof attributes);
-    attributes.size = sizeof attributes;
-    attributes.type = type;
-    attributes.config = config;
-    attributes.disabled = 1;
-    attributes.inherit = 1;
-    attributes.exclude_kernel = type != PERF_TYPE_SOFTWARE;
-    attributes.exclude_hv = 1;
-    return (int)syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0);
-}
-/* The count so far. What is counted is the difference of two: a reset leaves what an inherited counter collected from
-   the threads and processes that have ended. */
-static double event_count(int counter) {
-    uint64_t count = 0;
-    return read(counter, &count, sizeof count) == (ssize_t)sizeof count ? (double)count : 0.0 / 0.0;
-}
-static double event_begins(int counter) {
-    double before = event_count(counter);
-    ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
-    return before;
-}
-static double event_ends(int counter, double before) {
-    ioctl(counter, PERF_EVENT_IOC_DISABLE, 0);
-    return event_count(counter) - before;
-}
 
 /* By how many ticks a figure that is the sum of some readings may be off; 0 where the counter has no steps. */
 static double grain_of(double readings) {
@@ -78,24 +48,6 @@ static double grain_of(double readings) {
     return clock_step > 2 ? (1.05 * clock_step + 1) * root : 0;
 }
 
-/* Nanoseconds for which this thread was ready and others had the processor: what a window of that is worth no clock tells,
-   beyond a small share. Where the system does not say, how often that happened, each as if it were long. */
-#define WAITED 0.002
-static double waited(void) {
-    static int file = -1;
-    static pid_t whose; /* a program's windows have a process of their own each */
-    double ran, waiting = -1;
-    char said[100];
-    if (whose != getpid()) {
-        if (file >= 0) close(file);
-        file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC), whose = getpid();
-    }
-    ssize_t length = file < 0 ? -1 : pread(file, said, sizeof said - 1, 0);
-    said[length > 0 ? length : 0] = 0;
-    if (sscanf(said, "%lf %lf", &ran, &waiting) != 2) waiting = -1;
-    struct rusage used;
-    return waiting >= 0 ? waiting : getrusage(RUSAGE_SELF, &used) ? 0 : 1e12 * (double)used.ru_nivcsw;
-}
 /* Interrupts meet every window that is long, and count as its time: the share that they take of a loop that does nothing else
    than look for them. What takes longer than they do is another program. */
 #define LONG_WINDOW 1e6 /* nanoseconds */
@@ -113,12 +65,6 @@ static void watch_interrupts(void) {
         before = now;
     }
     lost_ns += lost, watched_ns += watched;
-}
-
-/* How often this thread gave the processor up by itself: it sleeps, or waits for something. */
-static long gave_way(void) {
-    struct rusage used = {0};
-    return getrusage(RUSAGE_THREAD, &used) ? 0 : used.ru_nvcsw;
 }
 
 #include "kinds.h"
@@ -271,7 +217,7 @@ static sample sample_of(int at, const kind *what, long turn) {
         out.steady = is_steady(before, after), out.quiet = is_quiet(probe_level(before, after));
     } else if (at == PROGRAM) {
         program_window here = {.steady = 1};
-        shared = &here;
+        shared = &here, shared_by = own_process();
         what->of_program();
         shared = NULL;
         out.cycles = here.cycles, out.ns = here.ns, out.rate = here.rate;
@@ -688,6 +634,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
    variables) holds for no other, as does what lies in memory. What is learnt of the core meanwhile comes back. Libraries lie at
    other addresses each time, as if this had been started for the request alone. */
 #define PLACES 8192 /* pages */
+#define LEARNT_BYTES ((size_t)(__stop_learnt - __start_learnt))
 typedef struct { int served; char learnt[]; } passed_on;
 static passed_on *passed;
 static int ready_to_pass(void) {
@@ -756,7 +703,6 @@ static void keep_for_itself(FILE *file) {
 }
 
 int main(int count, char **words) {
-    if (count == 7 && strcmp(words[1], "window") == 0) return run_window(words + 2);
     if (count != 8) return 2;
     FILE *requests = fdopen(atoi(words[1]), "r");
     answers = fdopen(atoi(words[2]), "w");

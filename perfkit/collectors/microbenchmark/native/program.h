@@ -1,175 +1,75 @@
-/* Whole programs: each window is a process that was started anew (not forked: branch predictors would know it from the window
-   before, and pages of its own data be copied), loads the program and runs main() once. What lies between pk_start() and
-   pk_stop() is timed, or all of main() if it calls neither.
-   usage: measure window STATE OBJECT COUNTED TYPE CONFIG; STATE is an inherited descriptor of what both processes see. */
+/* Whole programs: each window is a process that is started anew (not forked: branch predictors would know it from the window
+   before) and runs main() once. What lies between pk_start() and pk_stop() is timed, or all of main() if it calls neither: window.c,
+   which is linked into the program. */
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "marks.h"
 
-typedef struct {
-    mark before;
-    uint64_t begin, begin_ns;
-    int running, whole; /* whole: main() itself is what is timed, until a mark is met */
-    int pairs, steady, quiet, finished, unpaired, returned, threads; /* threads: whether it had others beside main()'s */
-    long gave; /* how often what is timed gave the processor up by itself */
-    double ticks, ns, cycles, level, event, count, rate, waited;
-} program_window;
-
-static program_window *shared; /* of a window's process: what it tells the measuring process, once its program is loaded */
-static int program_counter = -1;
+#define MOST_WORDS 1024 /* of a command line */
+static window_state *state; /* which both see */
+static int state_file;
 static unsigned program_event_type; /* of its own in each window: the measuring process, which waits, is not counted */
 static unsigned long long program_event_config;
 
-/* What both processes see. */
-#define LEARNT_BYTES ((size_t)(__stop_learnt - __start_learnt))
-typedef struct {
-    program_window window;
-    char fault[240]; /* why the program was not run; "" */
-    int has_region;  /* the study names functions that begin and end what is timed */
-    char learnt[];
-} window_state;
-static window_state *state;
-static int state_file;
-
-/* Go from one state to the next, at one moment, for threads may meet here; whether it was another state. */
-enum { OUTSIDE, INSIDE, ENDING };
-static int is_unpaired(int from, int to) { return !__atomic_compare_exchange_n(&shared->running, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); }
-static void region_begin(void) {
-    shared->waited -= waited();
-    shared->gave -= gave_way();
-    shared->before = mark_before();
-    if (program_counter >= 0) shared->count = event_begins(program_counter);
-    shared->begin_ns = nanoseconds();
-    shared->begin = ticks_before();
-}
-static void region_end(uint64_t end) {
-    uint64_t ticks = end - shared->begin, ns = nanoseconds() - shared->begin_ns;
-    if (program_counter >= 0) shared->event += event_ends(program_counter, shared->count);
-    else shared->event = 0.0 / 0.0;
-    tidy_up();
-    mark after = mark_after();
-    double inside = (double)ticks - (double)clock_overhead;
-    double level = probe_level(shared->before, after);
-    shared->ticks += inside;
-    shared->ns += (double)ns - (double)time_overhead;
-    shared->rate = cycles_a_tick(shared->before, after);
-    shared->cycles += inside * cycles_a_tick(shared->before, after);
-    shared->steady &= is_steady(shared->before, after);
-    if (level > shared->level) shared->level = level;
-    shared->waited += waited();
-    shared->gave += gave_way();
-    shared->pairs++;
-}
-__attribute__((visibility("default"))) void pk_start(void) {
-    if (!shared) return;
-    if (shared->whole) { /* the program marks its region: what ran until now does not count */
-        memset(shared, 0, sizeof *shared);
-        shared->steady = 1;
-    }
-    if (is_unpaired(OUTSIDE, INSIDE)) shared->unpaired++; /* also while another thread still reads what its region began with */
-    else region_begin();
-}
-__attribute__((visibility("default"))) void pk_stop(void) {
-    uint64_t end = ticks_after();
-    if (!shared) return;
-    int lone = is_unpaired(INSIDE, ENDING);
-    shared->unpaired += shared->whole || lone;
-    if (lone) return;
-    region_end(end);
-    is_unpaired(ENDING, OUTSIDE);
-}
-/* Whether the process had other threads than this one, each of which met a page fault at least. */
-static int has_others(void) {
-    struct rusage all, mine;
-    return getrusage(RUSAGE_SELF, &all) || getrusage(RUSAGE_THREAD, &mine) || all.ru_minflt > mine.ru_minflt;
-}
-/* The whole of what main() returned, or exit() was given: the system passes on its last eight bits alone. */
-static void program_ends(int returned, void *unused) {
-    uint64_t end = ticks_after();
-    (void)unused;
-    if (shared->whole && !is_unpaired(INSIDE, OUTSIDE)) region_end(end);
-    shared->finished = 1;
-    shared->returned = returned;
-    shared->threads = has_others();
-}
-
-static int map_state(void) {
-    state = mmap(NULL, sizeof *state + LEARNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, state_file, 0);
-    if (state == MAP_FAILED) state = NULL;
-    return state != NULL;
-}
-static int ready_window(void) {
+static int ready_window(int counted) {
     if (!state) {
         state_file = memfd_create("perfkit window", 0);
-        if (state_file < 0 || ftruncate(state_file, (off_t)(sizeof *state + LEARNT_BYTES)) || !map_state()) return 0;
+        if (state_file < 0 || ftruncate(state_file, (off_t)(sizeof *state))) return 0;
+        state = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED, state_file, 0);
+        if (state == MAP_FAILED) state = NULL;
+        if (!state) return 0;
     }
     memset(state, 0, sizeof *state);
-    state->window.steady = state->window.whole = 1;
-    memcpy(state->learnt, __start_learnt, LEARNT_BYTES);
+    state->counted = counted, state->type = program_event_type, state->config = program_event_config;
+    state->clock_overhead = clock_overhead, state->link_cycles = link_cycles;
+    state->chain_excess = chain_excess, state->tick_ns = tick_ns;
     return 1;
 }
-/* What a window's process does: ends as its program does, or without `finished`. */
-static void no_window(const char *why) {
-    snprintf(state->fault, sizeof state->fault, "%s", why);
-    _exit(1);
+/* The words of a program's command line lie beside it, each with a 0 at its end. */
+static char **words_of(const char *program) {
+    static char *words[MOST_WORDS + 1], *text, path[4200];
+    size_t size = 0;
+    if (text) return words;
+    snprintf(path, sizeof path, "%s.words", program);
+    FILE *file = fopen(path, "re");
+    if (!file || !(text = calloc(1 << 20, 1))) return NULL;
+    size = fread(text, 1, (1 << 20) - 1, file);
+    fclose(file);
+    for (size_t at = 0, n = 0; at < size && n < MOST_WORDS; at += strlen(text + at) + 1) words[n++] = text + at;
+    return words;
 }
-/* Called for nothing: the first call of each finds neither its page nor its lines, which is no part of any program. */
-static void try_marks(void) {
-    for (int i = 0; i < 5; i++) {
-        pk_start();
-        pk_stop();
-    }
-    program_ends(0, NULL);
-    memset(shared, 0, sizeof *shared);
-    shared->steady = shared->whole = 1;
-}
-static int run_window(char **words) {
-    extern char **environ;
-    state_file = atoi(words[0]);
-    if (!map_state()) return 1;
-    close(state_file);
-    memcpy(__start_learnt, state->learnt, LEARNT_BYTES);
-    void *library = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
-    if (!library) no_window(dlerror());
-    int (*program)(char **);
-    *(void **)&program = dlsym(library, "pk_program");
-    if (!program) no_window("no main() in the object");
-    state->has_region = dlsym(library, "pk_has_region") != NULL;
-    program_counter = atoi(words[2]) ? open_event((unsigned)atol(words[3]), strtoull(words[4], NULL, 10)) : -1;
-    shared = &state->window;
-    try_marks();
-    on_exit(program_ends, NULL);
-    shared->running = INSIDE;
-    region_begin();
-    int returned = program(environ);
-    uint64_t end = ticks_after();
-    if (shared->whole && !is_unpaired(INSIDE, OUTSIDE)) region_end(end);
-    exit(returned); /* what it left for this moment is no part of main() */
+/* Become the program; of whoever cannot, why. */
+static int become(const char *program) {
+    char named[16], **words = words_of(program);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    snprintf(named, sizeof named, "%d", state_file);
+    if (words && setenv(OF_WINDOW, named, 1) == 0) execv(program, words);
+    return errno;
 }
 /* Returns "" or what went wrong. */
-static const char *program_once(const char *object, int counted, program_window *out) {
+static const char *program_once(const char *program, int counted, program_window *out) {
     static char fault[240];
-    if (!ready_window()) return "no memory for a window";
+    if (!ready_window(counted)) return "no memory for a window";
     fflush(NULL); /* what is buffered now must not be written by the window as well */
     pid_t child = fork();
     if (child < 0) return "no process for the program";
     if (child == 0) {
-        char file[16], kind[24], config[24];
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        snprintf(file, sizeof file, "%d", state_file);
-        snprintf(kind, sizeof kind, "%u", program_event_type);
-        snprintf(config, sizeof config, "%llu", program_event_config);
-        execl("/proc/self/exe", "measure", "window", file, object, counted ? "1" : "0", kind, config, (char *)NULL);
-        no_window("the measuring process cannot be started again from /proc/self/exe");
+        state->window.returned = become(program);
+        _exit(1);
     }
     int status = 0;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return "lost the program's process";
     *out = state->window;
     if (!out->finished) out->threads = 1; /* ended by _exit: nobody asked */
-    if (*state->fault) return state->fault;
     if (WIFSIGNALED(status))
         snprintf(fault, sizeof fault, "the program crashed: signal %d", WTERMSIG(status));
+    else if (!state->begun && out->returned)
+        snprintf(fault, sizeof fault, "the program cannot be started: %s", strerror(out->returned));
+    else if (!state->begun)
+        snprintf(fault, sizeof fault, "the program ended with exit status %d before main(): by a constructor, or as a library is missing (ldd tells)",
+                 WEXITSTATUS(status));
     else if (WEXITSTATUS(status) || out->returned)
         snprintf(fault, sizeof fault, "the program returned %d", out->returned ? out->returned : WEXITSTATUS(status));
     else if (!out->finished && (out->whole || out->running))
