@@ -113,7 +113,7 @@ def _of_dumps(sides: "list[DiffSide]", time_event: str, work_event: str) -> "Cou
 
 def _of_runs(sides: "list[DiffSide]", say: Any, measure: bool) -> "GusDiff":
     from perfkit.cli.diff_function import both_named, named
-    from perfkit.cli.diff_measured import MeasuredSides, measure_sides
+    from perfkit.cli.diff_measured import MeasuredSides, measure_sides, of_threads
     from perfkit.cli.diff_side import DiffSide, names_of
     from perfkit.simulators.gus.beside import beside
     from perfkit.simulators.gus.diff import diff as compare
@@ -132,10 +132,12 @@ def _of_runs(sides: "list[DiffSide]", say: Any, measure: bool) -> "GusDiff":
             results.append(sides[k].result())
             known = results[-1].trace.provenance.function
         results = [results[order.index(k)] for k in range(2)]
-    timed = measure_sides(sides, results, say) if measure else MeasuredSides()
+    timed = measure_sides(sides, results, say) if measure else MeasuredSides(doubts=of_threads(sides))
     say("asking what would help each")
     found = compare(*results, names=names_of(sides, results))
-    return replace(found, measured=timed.cycles, how_measured=timed.how)
+    return replace(
+        found, measured=timed.cycles, how_measured=timed.how, measured_between=timed.between, doubts=timed.doubts
+    )
 
 
 def _judge(found: Any, at_most: float) -> None:
@@ -149,7 +151,20 @@ def _judge(found: Any, at_most: float) -> None:
             "--at-most cannot be judged: a recording lacks functions that were called, which may take any time; record "
             "both with callees (perfkit trace --callees)"
         )
-    if found.is_far and found.measured_speedup < 1 / (1 + at_most / 100):
+    if found.measured_between[1] < 1 / (1 + at_most / 100):
+        a, b = found.measured
+        raise DataError(
+            f"--at-most cannot be judged: B is measured {b / a - 1:+.0%} cycles, and surely more than the "
+            f"{at_most:+g} % allowed ({1 / found.measured_between[1] - 1:+.0%} at least), while "
+            f"{1 / found.speedup - 1:+.0%} are simulated: the model misses what changed; perfkit compare measures it "
+            "(--no-measure judges simulated cycles alone)"
+        )
+    if found.is_of_unlike_calls:
+        raise DataError(
+            f"--at-most cannot be judged: {'; '.join(found.doubts)}; or name a function whose calls are alike "
+            "(--no-measure judges the simulated calls alone)"
+        )
+    if found.is_far and found.is_told_apart and found.measured_speedup < 1 / (1 + at_most / 100):
         raise DataError(
             f"--at-most cannot be judged: B is measured {1 / found.measured_speedup - 1:+.0%} cycles, far from the "
             f"simulated {1 / found.speedup - 1:+.0%}: the model misses what changed; perfkit compare measures it "
@@ -221,7 +236,7 @@ def _content_of_runs(found: "GusDiff") -> dict[str, Any]:
         }
         for k, side in enumerate("ab")
     }
-    names = ("measured_speedup", "how_measured", "is_far")
+    names = ("measured_speedup", "measured_between", "how_measured", "is_far", "is_told_apart", "doubts")
     far = {name: getattr(found, name) for name in names}
     tables = {"causes": found.causes, "resources": found.resources, "lines": found.to_frame()}
     return sides | far | {name: rows(table) for name, table in tables.items()}

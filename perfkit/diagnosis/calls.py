@@ -11,6 +11,8 @@ from perfkit.trace.trace import Trace
 BRIEF = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
 PER_CYCLE = 3.0  # instructions per cycle assumed before any is counted
 _PLACES = 9
+_LIKE_THE_MEAN = 1.25  # by how many times calls may take more or less than the mean and still stand for all
+_ABOUT_AS_LONG = 1.5
 _MANY, _INTERRUPTED = 200, 0.01  # so many calls, of which such a share may hold what other programs took
 _OTHER = 0.1  # of a part's instructions that may be others than the whole call's mix would have
 
@@ -27,12 +29,20 @@ class Calls:
         Of the time of all timed calls.
     typical : float
         Cycles per call, relative to the `middle` of all timed calls.
+    alike : float
+        The share of all timed calls' time that is in calls about as long as these.
     """
 
     skip: int
     count: int
     share: float = 1.0
     typical: float = 1.0
+    alike: float = 1.0
+
+    @property
+    def is_like_the_mean(self) -> bool:
+        """Whether they take as long as the mean call, about."""
+        return 1 / _LIKE_THE_MEAN <= self.typical <= _LIKE_THE_MEAN
 
 
 def middle(cycles: NDArray[np.float64]) -> float:
@@ -44,8 +54,30 @@ def middle(cycles: NDArray[np.float64]) -> float:
     return float(np.sort(cycles)[cut : len(cycles) - cut].mean())
 
 
+def undisturbed(cycles: NDArray[np.float64], waited: float) -> NDArray[np.float64]:
+    """Return what calls took without other programs' time, which the longest hold: all above a level is taken off.
+
+    Parameters
+    ----------
+    cycles : (calls,) float
+        Of each call.
+    waited : float
+        Share of this time in which other programs had the processors.
+    """
+    total = float(cycles.sum())
+    if waited <= 0 or len(cycles) < 2 or not total:
+        return cycles
+    ordered = np.sort(cycles)
+    below = np.concatenate(([0.0], np.cumsum(ordered[:-1])))
+    kept = below + ordered * np.arange(len(cycles), 0, -1)  # of all, where the level is each of them
+    return np.minimum(cycles, np.interp(min(1 - waited, 1.0) * total, kept, ordered))
+
+
 def choose_calls(cycles: NDArray[np.float64], limit: int, most: float) -> Calls:
     """Choose consecutive calls whose mean is nearest to the `middle` of all calls.
+
+    Where none are near, as of calls of two kinds of which the mean is neither: those about as long as which take most
+    of the time.
 
     Parameters
     ----------
@@ -56,7 +88,6 @@ def choose_calls(cycles: NDArray[np.float64], limit: int, most: float) -> Calls:
     most : float
         Cycles that may pass before the first of them.
     """
-    total, mean = float(cycles.sum()), middle(cycles)
     room = limit / PER_CYCLE
     count = int(np.clip(room / max(float(np.median(cycles)), 1.0), 1, len(cycles)))
     # A call that was interrupted takes a million cycles and no more instructions: some in a hundred may have been.
@@ -68,14 +99,49 @@ def choose_calls(cycles: NDArray[np.float64], limit: int, most: float) -> Calls:
     # The first call meets cold caches and untrained predictors: it is taken where there is no other.
     first = min(1, last)
     starts = np.unique(np.linspace(first, last, _PLACES).astype(int))
-    sums = ends[starts + count] - ends[starts]
-    best = int(np.argmin(np.abs(sums / count - mean)))
-    return Calls(
-        int(starts[best]),
-        count,
-        float(sums[best] / total) if total else 1.0,
-        float(sums[best] / count / mean) if mean else 1.0,
+    found = [judged(Calls(int(start), count), cycles) for start in starts]
+    nearest = min(found, key=lambda each: abs(each.typical - 1))
+    return nearest if nearest.is_like_the_mean else max(found, key=lambda each: each.alike)
+
+
+def judged(calls: Calls, cycles: NDArray[np.float64]) -> Calls:
+    """Return calls with what they are among all timed ones (`cycles` of each): share, typical, alike."""
+    total, mean = float(cycles.sum()), middle(cycles)
+    here = float(cycles[calls.skip : calls.skip + calls.count].sum())
+    each = here / max(calls.count, 1)
+    like = (cycles > each / _ABOUT_AS_LONG) & (cycles < each * _ABOUT_AS_LONG)
+    return replace(
+        calls,
+        share=here / total if total else 1.0,
+        typical=each / mean if mean else 1.0,
+        alike=float(cycles[like].sum()) / total if total else 1.0,
     )
+
+
+def alike(cycles: NDArray[np.float64], skip: int, count: int, simulated: float) -> float:
+    """Return the share of all calls' time that is in calls about as long as some; 1 where these are as the mean.
+
+    A first call meets empty caches, which is no other code: it stands for the others where these are about as long as
+    each other, no longer than it, and it is not simulated as longer than they take.
+
+    Parameters
+    ----------
+    cycles : (calls,) float
+        Of each call, as timed.
+    skip, count : int
+        Calls before those in question, and how many these are.
+    simulated : float
+        Cycles of one of these in filled caches.
+    """
+    others = cycles[1:] if skip == 0 and len(cycles) > 1 else cycles
+    mean, measured = float(others.mean()), float(cycles[skip : skip + count].mean())
+    if any(1 / _LIKE_THE_MEAN <= each / mean <= _LIKE_THE_MEAN for each in (measured, simulated)):
+        return 1.0
+    typical, kinds = float(np.median(others)), [measured, simulated]
+    if skip == 0 and measured >= typical and simulated < _ABOUT_AS_LONG * typical:
+        kinds.append(typical)
+    near = ((others > each / _ABOUT_AS_LONG) & (others < each * _ABOUT_AS_LONG) for each in kinds)
+    return max(float(others[those].sum() / others.sum()) for those in near)
 
 
 def from_address(trace: Trace, address: int, limit: int) -> Trace | None:

@@ -299,9 +299,9 @@ class Diagnosis(Summarised):
         Parameters
         ----------
         **changes
-            Fields that nothing simulated depends on: program, opinions, unseen, seconds, tried.
+            Fields that nothing simulated depends on: program, opinions, unseen, doubts, seconds, tried.
         """
-        assert changes.keys() <= {"program", "opinions", "unseen", "seconds", "tried"}, changes
+        assert changes.keys() <= {"program", "opinions", "unseen", "doubts", "seconds", "tried"}, changes
         found = replace(self, **changes)
         cached = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
         found.__dict__.update({name: value for name, value in vars(self).items() if name in cached})

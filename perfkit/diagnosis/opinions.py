@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 NOISE = "noise in the hot loop"
 _NEAR = 0.5  # a line's share of the simulated time over its share of the samples: less is another opinion
+_MUCH, _HARDLY = 0.4, 0.1  # of the samples in a line, and of the simulated time for each of these
 DAG_LIMIT = 60_000  # instructions of the trace that the extended roofline schedules
 
 
@@ -152,8 +154,23 @@ def _roofline(answer: Diagnosis) -> list[Opinion]:
     return [Opinion("extended roofline", f"{found.bottleneck or 'no single resource'}{part}", agrees)]
 
 
-def _samples(answer: Diagnosis, found: Profile) -> Opinion | None:
-    """Compare where the samples of the recorded functions are with where the simulated time is, by line."""
+@dataclass(frozen=True)
+class _Sampled:
+    """The line with most of a function's samples: its share of them and of the simulated time, and the line before."""
+
+    line: tuple[str, int]
+    share: float
+    simulated: float
+    costly: tuple[str, int]
+    waited: float
+
+    @property
+    def agrees(self) -> bool:
+        return self.simulated + (self.waited if self.costly != self.line else 0.0) > _NEAR * self.share
+
+
+def _most_sampled(answer: Diagnosis, found: Profile) -> _Sampled | None:
+    """Return where most samples of the recorded functions are, and the simulated time there, by line."""
     if found.unit != "samples":
         return None
     trace = answer.result.trace
@@ -170,25 +187,42 @@ def _samples(answer: Diagnosis, found: Profile) -> Opinion | None:
     if not by_line:
         return None
     line, most = by_line.most_common(1)[0]
-    share = most / by_line.total()
     spent = answer.result.spent.sum(axis=1)
     time: Counter[tuple[str, int]] = Counter()
     for k in here.tolist():
         time[places[k]] += int(spent[k])
     simulated = {place: ticks / max(time.total(), 1) for place, ticks in time.items()}
-    told = f"{_name(line)} has {share:.0%} of them ({simulated[line]:.0%} of the simulated time)"
-    if simulated[line] > _NEAR * share:
-        return Opinion("samples of the run", told, True)
     # A sample falls on the instruction behind the one that was waited for.
     before = {places[k] for k in _before(trace, sampled[line])} - {line}
     costly = max(before, key=lambda place: simulated.get(place, 0.0), default=line)
-    if simulated.get(costly, 0.0) + simulated[line] <= _NEAR * share:
-        return Opinion("samples of the run", told, False)
-    return Opinion(
-        "samples of the run",
-        f"{told}: a sample falls behind the instruction that was waited for, here one of {_name(costly)} "
-        f"({simulated[costly]:.0%})",
-        True,
+    return _Sampled(line, most / by_line.total(), simulated[line], costly, simulated.get(costly, 0.0))
+
+
+def _samples(answer: Diagnosis, found: Profile) -> Opinion | None:
+    """Compare where the samples of the recorded functions are with where the simulated time is."""
+    seen = _most_sampled(answer, found)
+    if seen is None:
+        return None
+    told = f"{_name(seen.line)} has {seen.share:.0%} of them ({seen.simulated:.0%} of the simulated time)"
+    if seen.agrees and seen.simulated <= _NEAR * seen.share:
+        told += (
+            f": a sample falls behind the instruction that was waited for, here one of {_name(seen.costly)} "
+            f"({seen.waited:.0%})"
+        )
+    return Opinion("samples of the run", told, seen.agrees)
+
+
+def unexplained(answer: Diagnosis, found: Profile) -> str:
+    """Say that a line with much of the samples has hardly any of the simulated time; "" where none has.
+
+    Then the cycles may agree with the measured ones by chance: of empty and filled caches those are taken that do.
+    """
+    seen = _most_sampled(answer, found)
+    if seen is None or seen.agrees or seen.share < _MUCH or seen.simulated + seen.waited > _HARDLY * seen.share:
+        return ""
+    return (
+        f"{seen.share:.0%} of this function's samples lie at {_name(seen.line)}, which has {seen.simulated:.0%} of the "
+        "simulated time: what takes long there is not simulated, and not explained"
     )
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.base.files import a_path
+from perfkit.collectors.kernel_notes import starts_threads
 from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, is_openmp, own, profile, shown
 from perfkit.collectors.profile.perf import METHOD as PERF
 from perfkit.collectors.profile.perf import RATE
@@ -43,9 +44,11 @@ from perfkit.diagnosis.calls import (
     choose_calls,
     fewer,
     from_address,
+    judged,
     middle,
     share_of,
     share_of_counted,
+    undisturbed,
     whole_calls,
     windows_of,
 )
@@ -54,7 +57,7 @@ from perfkit.diagnosis.huge_pages import TRANSLATION, may_help, told, touched_pa
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
 from perfkit.diagnosis.noise_result import NoiseResult
-from perfkit.diagnosis.opinions import opinions
+from perfkit.diagnosis.opinions import opinions, unexplained
 from perfkit.diagnosis.progress import signs
 from perfkit.diagnosis.sources import built, called_kernel, is_called
 from perfkit.diagnosis.team import Team, team_of, written_beside
@@ -112,6 +115,7 @@ _SMALL = 0.25  # of the run: an answer about less is not one about the program
 _WAITING = 0.2  # of the run: threads that wait so long come before what one of them does
 _UNTIMED = 100  # calls that are recorded where none was timed
 _MOSTLY = 0.5  # of a function's samples, below which what is explained is the lesser part
+_MOST_ALIKE = 0.8  # of a function's time, in calls about as long as those recorded
 _ALIKE = 0.3  # of a function's time, below which other calls than those recorded have it
 _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
 _GLANCE = 0.5  # seconds for a first call that only tells its caller: one that is the whole run is timed once
@@ -414,7 +418,7 @@ class _Inquiry:
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
             first=". ".join(filter(None, (*before, team.first if team is not None else by_turns, called))),
-            doubts=tuple(self._doubts(found, result, measured, timed, inside)), later=self._later(found),
+            doubts=tuple(self._doubts(found, result, measured, timed, calls, inside)), later=self._later(found),
         )  # fmt: skip
         return self._asked(answer, found, hot, calls, bool(timed) and self._whole(trace) is not None)
 
@@ -449,7 +453,9 @@ class _Inquiry:
         with self._stage("asking the other methods"):
             held = opinions(answer, found, self._noise(hot, calls) if self.noisy else None)
         unseen = (*self.unseen, *filter(None, [answer.overlap_told]))
-        return answer.but(opinions=held, unseen=unseen, seconds=dict(self.spent))
+        elsewhere = unexplained(answer, found) if found is not None and not few(found) else ""
+        doubts = (*answer.doubts, *filter(None, [elsewhere]))
+        return answer.but(opinions=held, unseen=unseen, doubts=doubts, seconds=dict(self.spent))
 
     def _answer_first(self, hot: HotFunction, result: GusResult, measured: Measured | None) -> None:
         """Say what is known already: how long one run takes, and where."""
@@ -543,6 +549,8 @@ class _Inquiry:
         if hot.is_system or self.target.script or hot.share < _WORTH_KEEPING or not timed:
             return ""
         if timed[0].calls < _SEVERAL_CALLS or not reads_alike(trace, _begins(trace, hot)):
+            return ""
+        if starts_threads(self.target.program):  # others may write there, which no recording of one thread tells
             return ""
         above = _returned_to(timed[0], self._known(found))
         if above is None or above.is_system or (above.path, above.symbol) == (hot.path, hot.symbol):
@@ -919,7 +927,7 @@ class _Inquiry:
         """
         calls, cycles = Calls(0, 1), timed[0].cycles if timed else np.zeros(0)
         if len(cycles):
-            calls = choose_calls(cycles, self.limit, most=_AHEAD)
+            calls = choose_calls(_own_cycles(timed[0]), self.limit, most=_AHEAD)
         longest = cycles[0] if len(cycles) == 1 else _goes_on(timed)
         if longest > _ENDLESS * self.limit and (middle_part := self._from_the_middle(found, hot, _FITS)) is not None:
             self.uncounted = bool(len(cycles))
@@ -954,13 +962,7 @@ class _Inquiry:
             except UnavailableError:  # counting so far takes more address space than a limit (ulimit -v) leaves
                 self.longer = self._tracer(hot, calls, _FAR_IN * self.limit)
         if timed and len(timed[0].ticks):
-            part = timed[0].cycles
-            here = float(part[calls.skip : calls.skip + calls.count].sum())
-            calls = replace(
-                calls,
-                share=here / float(part.sum()),
-                typical=here / calls.count / middle(part) if middle(part) else 1.0,
-            )
+            calls = judged(calls, _own_cycles(timed[0]))
         return calls, trace
 
     def _first_of(self, hot: HotFunction, calls: Calls, timed: list[CallTimes]) -> Trace:
@@ -1332,6 +1334,7 @@ class _Inquiry:
         result: GusResult,
         measured: Measured | None,
         timed: list[CallTimes],
+        calls: Calls,
         inside: float | None,
     ) -> Iterator[str]:
         """Yield why the answer may not hold: other code or calls have the time, calls without their caller."""
@@ -1345,6 +1348,11 @@ class _Inquiry:
             yield (
                 f"calls like those that were recorded have about {part:.1%} of this function's time: a few that take "
                 "far longer have the most, and are not explained"
+            )
+        elif timed and not calls.is_like_the_mean and calls.alike < _MOST_ALIKE and middle(timed[0].cycles) >= BRIEF:
+            yield (
+                f"its calls are of several kinds: those recorded take {calls.typical:.2f} times the mean, and "
+                f"calls about as long have {calls.alike:.0%} of its time; what holds the others back is not explained"
             )
         if self.left:
             yield (
@@ -1511,6 +1519,11 @@ def _is_countable(timed: list[CallTimes], simulated: GusResult) -> bool:
     """Whether the instructions of a long call can be counted to its end: not if it most likely has more."""
     own = float(timed[0].cycles[0]) * (1 - timed[0].shared)  # without others' turns
     return own < _COUNTABLE and own / simulated.cpi < _IN_VAIN * _COUNT_TO
+
+
+def _own_cycles(run: CallTimes) -> NDArray[np.float64]:
+    """Return the cycles of each timed call, without what other programs took."""
+    return undisturbed(run.cycles, max(run.waited, run.shared))
 
 
 def _goes_on(timed: list[CallTimes]) -> float:

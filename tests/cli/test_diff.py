@@ -10,11 +10,15 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
+from perfkit.cli.diff import _judge
 from perfkit.cli.diff_function import named
+from perfkit.cli.diff_measured import took
 from perfkit.cli.diff_side import DiffSide
 from perfkit.collectors.kernels import compile_kernel
-from perfkit.errors import PerfkitWarning
-from perfkit.simulators.gus.diff import GusDiff
+from perfkit.diagnosis.calls import alike
+from perfkit.errors import DataError, PerfkitWarning
+from perfkit.simulators.gus.diff import UNLIKE_CALLS, GusDiff
+from tests.results.examples import EXAMPLES
 
 SLOW = """double sum(const double *x, long n) {
     double s = 0;
@@ -280,6 +284,98 @@ def test_a_simulated_change_that_is_not_borne_out_is_told_first(programs, tmp_pa
     judged = ("diff", "late0", "late1", "-f", "sum", "--at-most", "2")
     assert "--at-most cannot be judged: B is measured +" in perfkit(*judged, "--", "3000", status=2)
     perfkit(*judged, "--no-measure", "--", "3000")
+
+
+KINDS = """
+#include <stdio.h>
+__attribute__((noipa)) double blend(const double *x, long n, int often) {
+  double s = 0;
+  for (long i = 0; i < n; i++) s += x[i];
+  if (often)
+    for (long i = 0; i < n; i++) s = s OPERATION (1.5 + x[i]);
+  return s;
+}
+static double x[2000];
+int main(void) {
+  double s = 0;
+  for (int k = 0; k < 3000; k++) s += blend(x, 2000, k % 4 == 3);
+  printf("%g\\n", s);
+}
+"""
+
+
+@pytest.mark.measures
+def test_a_change_in_every_fourth_call_is_measured_and_refused(tmp_path, perfkit):
+    """The first call and the middle one run the same in both; a quarter divides where it multiplied."""
+    for name, operation in {"times": "*", "over": "/"}.items():
+        text = KINDS.replace("OPERATION", operation)
+        (tmp_path / f"{name}.c").write_text(text)
+        subprocess.run(["gcc", "-g", "-O1", f"{name}.c", "-o", name], cwd=tmp_path, check=True)
+    found = json.loads(perfkit("diff", "times", "over", "-f", "blend", "--json"))
+    assert found["speedup"] == pytest.approx(1, rel=0.01)
+    assert found["measured_speedup"] < 0.8
+    assert found["measured_between"][1] < 0.8
+    assert any("B: what was simulated (call 1 of 3,000) is not like the others" in each for each in found["doubts"])
+    refused = perfkit("diff", "times", "over", "-f", "blend", "--at-most", "2", status=2)
+    assert "--at-most cannot be judged: B is measured +" in refused
+
+
+def test_all_calls_count_without_what_interrupted_them():
+    """One in ten takes 5 times as long in every run, and one of each run was interrupted; the third run is slower."""
+    runs = np.full((4, 100), 1000.0)
+    runs[:, ::10] = 5000.0
+    for k in range(4):
+        runs[k, 7 + k] += 4e6
+    runs[2] *= 1.1
+    found = took(runs)
+    assert (found.cycles, found.low) == (1400, 1400)
+    assert found.high == pytest.approx(1400)
+    assert took(runs[1:3]).high == pytest.approx(1540, rel=0.01)
+    assert found.each.mean() == 1400
+
+
+def test_which_calls_stand_for_the_others():
+    cold = np.array([9000.0, *[2000.0] * 99])
+    assert alike(cold, 0, 1, 1900.0) == 1, "a first call meets empty caches"
+    assert alike(cold, 0, 1, 900.0) == 1, "the model's error makes no other code"
+    kinds = np.array([9000.0, *[2000.0, 2000.0, 8000.0] * 33])
+    assert alike(kinds, 0, 1, 1900.0) < 0.7
+    assert alike(np.arange(1.0, 200.0) * 100, 0, 1, 300.0) < 0.1, "each call does more than the one before"
+    assert alike(cold, 0, 1, 8000.0) < 0.8, "its code takes so long in filled caches, too"
+    assert alike(kinds, 3, 3, 1900.0) == 1
+
+
+def test_noise_is_no_result_and_a_measured_slowdown_is_refused():
+    found = replace(EXAMPLES[GusDiff](), measured=(1000.0, 1100.0), how_measured="calls", measured_between=(0.8, 1.05))
+    assert not found.is_told_apart
+    assert (
+        "0.91 times as fast, NOT told apart: the runs of each differ by as much (0.80 to 1.05 times)" in found.summary()
+    )
+    same = replace(found, cycles=(1000.0, 1000.0), notes=())
+    _judge(same, 2)
+    sure = replace(same, measured_between=(0.85, 0.93))
+    assert sure.is_told_apart
+    with pytest.raises(
+        DataError, match=r"B is measured \+10% cycles, and surely more than the \+2 % allowed \(\+8% at"
+    ):
+        _judge(sure, 2)
+    _judge(sure, 8)
+    unlike = replace(same, doubts=(f"A: what was simulated (call 1 of 9) {UNLIKE_CALLS}: more",))
+    assert unlike.summary().startswith("Careful: A: what was simulated (call 1 of 9) is not like the others: more. ")
+    with pytest.raises(DataError, match="cannot be judged: A: what was simulated"):
+        _judge(unlike, 2)
+
+
+def test_programs_that_can_start_threads_say_first_that_these_are_not_beside_each_other(tmp_path, perfkit):
+    (tmp_path / "many.c").write_text(
+        PROGRAM.replace("int main", "#include <pthread.h>\nvoid *no(void *p) { return p; }\nint main").replace(
+            "for (long r", "pthread_t other; if (n < 0) pthread_create(&other, 0, no, 0); for (long r"
+        )
+    )
+    for level in ("-O1", "-O2"):
+        subprocess.run(["gcc", "-g", level, "many.c", "-o", f"many{level}", "-pthread"], cwd=tmp_path, check=True)
+    told = perfkit("diff", "./many-O1", "./many-O2", "-f", "sum", "--no-measure", "--", "3000")
+    assert told.startswith("Careful: there may be several threads (pthread_create), which are not simulated together")
 
 
 def test_a_page_and_the_aligned_listings(perfkit, programs):

@@ -11,8 +11,11 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors import Tracer
-from perfkit.collectors.profile.hot import Profile
+from perfkit.collectors.profile.hot import HotFunction, Profile
+from perfkit.collectors.tracer.timed import CallTimes
 from perfkit.diagnosis.advice import allocating, asked_again, called_alike, copying, reads_alike
+from perfkit.diagnosis.ahead import Ahead
+from perfkit.diagnosis.why import Target, _Inquiry
 from perfkit.errors import PerfkitWarning
 from tests.diagnosis.programs import compiled, needed
 from tests.results.examples import EXAMPLES
@@ -220,6 +223,24 @@ def test_why_says_that_a_function_need_not_run_again(word, told):
     assert first.startswith("norm is called again and again on the same memory") == told
     if told:
         assert re.search(r"times\s+at\s+pure\.c:19", answer.report())
+
+
+def test_memory_that_another_thread_may_write_is_not_called_unchanged(monkeypatch):
+    """A recording of one thread does not hold what others write between its calls."""
+    program = compiled("pure", PURE, "-fno-math-errno")
+    trace = Tracer(repeat=30, early=True).run(program, "norm")
+    timed = CallTimes(np.full(900, 1000), 900, 0, (1.0,), 0.0, False, "", 1.0)
+    hot = HotFunction("norm", "norm", str(program), 9, 1.0, 1, 1)
+    asked = _Inquiry(Target(program), "", "zen5", 1.0, 1000, lambda _: None, Ahead("zen5", print))
+    above: list[object] = []
+    monkeypatch.setattr(asked, "_known", lambda _: None)
+    monkeypatch.setattr("perfkit.diagnosis.why._returned_to", lambda *_: above.append(1))
+    assert asked._called_alike(None, hot, [timed], trace) == ""
+    assert above, "the caller of a program of one thread is asked for"
+    above.clear()
+    monkeypatch.setattr("perfkit.diagnosis.why.starts_threads", lambda _: "pthread_create")
+    assert asked._called_alike(None, hot, [timed], trace) == ""
+    assert not above
 
 
 def test_copies_that_take_much_of_a_run_are_told_with_their_line():

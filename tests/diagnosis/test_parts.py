@@ -25,7 +25,7 @@ from perfkit.collectors.profile.sampled import Sampled, Target
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
-from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, share_of, windows_of
+from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, share_of, undisturbed, windows_of
 from perfkit.diagnosis.diagnosis import Measured, Together
 from perfkit.diagnosis.named import named
 from perfkit.diagnosis.opinions import opinions
@@ -51,6 +51,40 @@ def test_whole_calls_within_the_limit_as_like_the_mean_as_can_be():
     here = cycles[found.skip : found.skip + found.count]
     assert abs(here.mean() - cycles.mean()) <= abs(np.array([1000.0, 3000.0]) - cycles.mean()).min() + 100
     assert found.share == pytest.approx(here.sum() / cycles.sum())
+
+
+def test_of_calls_of_two_kinds_those_with_most_time_are_taken_and_the_others_are_told():
+    """Some take six times as long as the others: no call is near the mean, and these have more of the time."""
+    cycles = np.full(400, 1000.0)
+    cycles[310:] = 6000.0
+    found = choose_calls(cycles, limit=18_000, most=1e9)
+    assert cycles[found.skip : found.skip + found.count].tolist() == [6000.0] * found.count
+    assert found.alike == pytest.approx(54 / 85)
+    assert not found.is_like_the_mean
+    usual = choose_calls(np.full(400, 1000.0), limit=18_000, most=1e9)
+    assert usual.is_like_the_mean
+    assert usual.alike == 1
+    trace = pk.datasets.load("traces/correlation-v5-small").head(100)
+    result = pk.Gus("zen4").run(trace)
+
+    def doubts(cycles, calls):
+        timed = CallTimes(cycles.astype(np.int64), len(cycles), 0, (1.0,), 0.0, False, "", 1.0)
+        return list(inquiry()._doubts(None, result, None, [timed], calls, None))
+
+    assert any(each.startswith("its calls are of several kinds: those recorded") for each in doubts(cycles, found))
+    assert not any("several kinds" in each for each in doubts(np.full(400, 1000.0), usual))
+
+
+def test_calls_that_others_interrupted_are_no_other_kind():
+    """Half of the time was other programs': one call in ten holds it, and all are of one kind."""
+    cycles = np.full(300, 1e6)
+    cycles[::10] += 10e6
+    own = undisturbed(cycles, 0.5)
+    assert own.sum() == pytest.approx(0.5 * cycles.sum())
+    assert own.min() == own.max() == pytest.approx(1e6)
+    assert choose_calls(own, limit=3_000_000, most=1e9).is_like_the_mean
+    assert undisturbed(cycles, 0.0) is cycles
+    assert undisturbed(np.array([5.0]), 0.5).tolist() == [5.0]
 
 
 def test_an_interrupted_call_does_not_shrink_the_recording():

@@ -45,6 +45,8 @@ _PART = 0.1  # of the whole change: a rewritten line that explains less did not 
 _COST = 0.5  # cycles below which a line costs nothing in a table of whole cycles
 _LACKS = "lacks functions that it called"
 _CUT = "was cut after"
+UNLIKE_CALLS = "is not like the others"
+"""Of calls that stand for no others: how `GusDiff.doubts` say so."""
 _ASKED = 5  # lines that only the slower run has, which is simulated without each of the costliest
 _NAMED = 3  # lines that were rewritten, of which the summary tells
 LEAST = 0.01  # speedup below which a resource is no bottleneck
@@ -180,6 +182,11 @@ class GusDiff(Tabled):
         measured. All other figures are simulated.
     how_measured : str
         What was measured, or why nothing was; "" where nobody tried.
+    measured_between : (float, float)
+        Between which figures `measured_speedup` lies, as far as the runs of each agree; not numbers where that is not
+        known.
+    doubts : tuple of str
+        Why neither figure says what the programs take: calls that are not like the others, several threads.
 
     Examples
     --------
@@ -205,6 +212,8 @@ class GusDiff(Tabled):
     added: "pd.DataFrame" = field(default_factory=lambda: _nothing_added())
     measured: tuple[float, float] = (float("nan"), float("nan"))
     how_measured: str = ""
+    measured_between: tuple[float, float] = (float("nan"), float("nan"))
+    doubts: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -217,9 +226,22 @@ class GusDiff(Tabled):
         return self.measured[0] / self.measured[1]
 
     @property
+    def is_told_apart(self) -> bool:
+        """Whether the two were measured to differ by more than their runs do; also where it is not known how far."""
+        low, high = self.measured_between
+        return not low <= 1 <= high
+
+    @property
+    def is_of_unlike_calls(self) -> bool:
+        """Whether calls were simulated that are not like the others of their run."""
+        return any(UNLIKE_CALLS in doubt for doubt in self.doubts)
+
+    @property
     def is_far(self) -> bool:
         """Whether the measured change is so far from the simulated one that its reasons are not the simulated ones."""
-        apart = self.measured_speedup / self.speedup
+        low, high = self.measured_between
+        nearest = min(max(self.speedup, low), high) if low > 0 else self.measured_speedup
+        apart = nearest / self.speedup
         return max(apart, 1 / apart) > 1 + FAR
 
     @property
@@ -374,9 +396,10 @@ class GusDiff(Tabled):
 
     @property
     def _beware(self) -> str:
+        first = "".join(f"Careful: {doubt}. " for doubt in self.doubts)
         if not self.is_far:
-            return ""
-        return f"Do not rely on this: measured it is {self.measured_speedup:.2f} times as fast. "
+            return first
+        return f"{first}Do not rely on this: measured it is {self.measured_speedup:.2f} times as fast. "
 
     def _measured(self) -> Iterator[str]:
         """Say what was measured, and where that is far from what is simulated, or why nothing was."""
@@ -387,7 +410,7 @@ class GusDiff(Tabled):
         a, b = self.measured
         yield (
             f"measured on this machine ({self.how_measured}): {b:,.0f} and {a:,.0f} cycles per call: "
-            f"{self.measured_speedup:.2f} times as fast"
+            f"{self.measured_speedup:.2f} times as fast{self._spread}"
             + (
                 "; BEWARE: that is far from the simulated change, so the model misses something in one of them, or the "
                 "recorded calls are not like the others, or found other data in the caches: what follows explains "
@@ -396,6 +419,16 @@ class GusDiff(Tabled):
                 else ""
             )
         )
+
+    @property
+    def _spread(self) -> str:
+        """Say between which figures the measured change lies; "" where it is not known."""
+        low, high = self.measured_between
+        if not low > 0:
+            return ""
+        if self.is_told_apart:
+            return f" ({low:.2f} to {high:.2f})"
+        return f", NOT told apart: the runs of each differ by as much ({low:.2f} to {high:.2f} times)"
 
     def _gains(self, column: str, count: int = 3) -> str:
         best = self.resources[self.resources[column] >= LEAST].nlargest(count, column)
