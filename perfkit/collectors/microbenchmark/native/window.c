@@ -1,7 +1,6 @@
 /* Linked into a whole program: runs its main() as a window of measure.c's. Nothing of the C library is called before that, so that the
    program finds its pages as one that runs by itself does. Its own names are changed behind the compiler, or they would be the program's. */
 #define _GNU_SOURCE
-#include <stdlib.h>
 #include <sys/mman.h>
 #include "perfkit.h"
 #include "marks.h"
@@ -19,14 +18,16 @@ static int has_others(void) {
 static void whole_ends(uint64_t end) {
     if (shared && !is_another() && shared->whole && !is_unpaired(INSIDE, OUTSIDE)) region_end(end);
 }
-/* The whole of what main() returned, or exit() was given: the system passes on its last eight bits alone. */
-static void program_ends(int returned, void *unused) {
+/* What main() returned, or exit() was given, as a whole: the system passes on its last eight bits alone. */
+static void returns(int returned) {
+    if (shared && !is_another()) shared->returned = returned;
+}
+/* Also where a library called exit(). */
+__attribute__((destructor)) static void program_ends(void) {
     uint64_t end = ticks_after();
-    (void)unused;
-    if (is_another()) return;
-    whole_ends(end); /* a library called exit() */
+    if (!shared || is_another()) return;
+    whole_ends(end);
     shared->finished = 1;
-    shared->returned = returned;
     shared->threads = has_others();
 }
 /* Called for nothing: the first call of each finds neither its page nor its lines, which is no part of any program. */
@@ -62,7 +63,6 @@ static int ready(int file) {
     state->has_region = &pk_has_region != NULL;
     program_counter = state->counted ? open_event(state->type, state->config) : -1;
     try_marks();
-    on_exit(program_ends, NULL);
     state->begun = 1;
     return 1;
 }
@@ -73,10 +73,12 @@ int __wrap_main(int count, char **words, char **environment) {
     region_begin();
     int returned = __real_main(count, words, environment);
     whole_ends(ticks_after());
+    returns(returned);
     return returned;
 }
 /* What a program leaves for its end is no part of main(). */
 __attribute__((noreturn)) void __wrap_exit(int returned) {
     whole_ends(ticks_after());
+    returns(returned);
     __real_exit(returned);
 }
