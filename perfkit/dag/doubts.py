@@ -383,7 +383,8 @@ _NOTABLE: dict[str, tuple[float, str]] = {  # of a count, the cycles of each, an
         1,
         (
             "rotations through the carry by more than 1 (RCL, RCR), bits of memory that a register names (BTS and the "
-            "like), XADD, masked stores, atomic additions and arithmetic by LEAs of three parts take "
+            "like), XADD, masked stores, atomic additions and, on other cores than a Zen 4 and a Zen 5, arithmetic by "
+            "LEAs of three parts take "
             "{found:,} cycles more or less than here, or more (of {cycles:,}): a Zen 4 took 4 for RCL by 5 (1 here), 6 "
             "for a masked store (3.7), 3 for BTS (8), 6 to 9 for an atomic addition (6), 2 for such a LEA (1); "
             + NOR_GUS

@@ -65,6 +65,43 @@ def test_a_chain_of_adds_takes_a_cycle_each(core):
     assert cycles_per_iteration(core, "add rax, rbx\nadd rax, rbx\nadd rax, rbx") == pytest.approx(3, rel=0.001)
 
 
+# Measured on a Zen 4 (`perfkit asm`); a Skylake takes three cycles from either of 64-bit LEAs.
+LEAS = {
+    "lea rax,[rax+rbx+8]": 2,
+    "lea rax,[rbx+rax+8]": 1,
+    "lea rax,[rax+rbx*4+8]": 2,
+    "lea rax,[rbx+rax*4+8]": 1,
+    "lea rax,[rax+rax*4+8]": 2,
+    "lea eax,[rax+rbx*8+8]": 2,
+    "lea eax,[rbx+rax*8+8]": 1,
+    "lea ax,[rax+rbx+8]": 3,
+    "lea ax,[rbx+rax+8]": 2,
+    "lea rax,[rax+rbx*4]": 1,
+    "lea rax,[rax*4+8]": 1,
+    "\n".join(["lea rax,[rip+8]"] * 8): 2,  # four per cycle
+    "lea r13,[rbx+rax]\nlea rax,[r13+rcx]": 3,  # R13 as a base has a displacement, of 0
+    "lea rax,[rax+rbx+8]\nlea rbx,[rax+rbx+8]": 3,  # RAX takes 2 from itself; RBX 2 from RAX and 1 from itself
+}
+
+
+@pytest.mark.parametrize("body", LEAS)
+def test_an_lea_of_three_parts_takes_longer_from_its_base(body):
+    assert cycles_per_iteration("zen4", body) == pytest.approx(LEAS[body], rel=0.01)
+
+
+def test_an_lea_takes_longer_from_its_base_on_a_zen5_and_from_either_on_a_skylake():
+    for core, base, index in (("zen5", 2, 1), ("skylake_x", 3, 3)):
+        assert cycles_per_iteration(core, "lea rax,[rax+rbx+8]") == pytest.approx(base, rel=0.01)
+        assert cycles_per_iteration(core, "lea rax,[rbx+rax+8]") == pytest.approx(index, rel=0.01)
+
+
+def test_halved_latencies_are_those_of_every_operand():
+    trace = loop("lea rax,[rax+rbx+8]", N)
+    core = Microarchitecture.load("zen4")
+    whole, half = (Gus(core.replaced("instruction_latency", k, "a test")).run(trace).cycles for k in (2.0, 1.0))
+    assert whole == pytest.approx(2 * half, rel=0.01)
+
+
 def test_additions_of_a_small_constant_are_renamed_away_where_the_core_does_so():
     """Redwood Cove, measured: eight in a chain take 1.56 cycles with the branch of their loop: six per cycle."""
     body = "add rax, 8\n" * 11 + "add rax, 8"

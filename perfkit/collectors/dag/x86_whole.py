@@ -52,7 +52,7 @@ from perfkit.dag.program import (
 )
 from perfkit.machine.forms import string_form
 from perfkit.trace.code import StaticCode
-from perfkit.trace.x86 import decode, form_name
+from perfkit.trace.x86 import decode, form_name, operand_registers
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
@@ -232,7 +232,8 @@ class WholeReader:
             return 2 * (self.accesses(one) and "_IMM" not in form_name(one))
         if name == "LEA" and "/m3" in form_name(one):  # a Zen 4: 2 cycles from its base, and 1 from its index
             used = {self.full(one.op0_register), self.full(one.memory_index)}  # x = x + i + 7, y = 5 * x + 7
-            return int(self.full(one.memory_base) in used and not self.delay(i, INTEGER))
+            told = self.tables is not None and bool(self.form(i).operand_latency)
+            return int(self.full(one.memory_base) in used and not told and not self.delay(i, INTEGER))
         if one.has_lock_prefix and _ATOMIC.match(name):  # 6 cycles to one place, 7.5 to others, 8.7 behind a store
             return 2
         return int(name == "XADD" and self.stored(i) and not one.has_lock_prefix)
@@ -334,6 +335,7 @@ class WholeReader:
         loaded = [self.load(o, begin, shape, loads, kind, block) for o in operands if self.code.read[o]]
         added = self.forwards and bool(_ADDITION.match(name))
         sources = [self.slot(r + _EARLY if added and r.startswith("ZMM") else r) for r in reads]
+        sources = self.waited_for(i, reads, sources, block)
         for _ in range(self.two_flags if _TWO_FLAGS.match(name) else 0):
             made = self.new_slot()
             block.add(INTEGER, sources[reads.index("FLAGS")], -1, made)
@@ -359,6 +361,22 @@ class WholeReader:
                 block.add(INTEGER, value, -1, -1)
             block.add(STORE, value, address, -1, accessed(self.code, o, shape), int(not vector))
             block.operands.append(o - begin)
+
+    def waited_for(self, i: int, reads: list[str], sources: list[int], block: X86Block) -> list[int]:
+        """Return the slots of an instruction's operands, later for those from which its result takes longer."""
+        form = self.form(i) if self.tables is not None else None
+        if form is None or not form.operand_latency or form.loads:
+            return sources
+        places = {operand: self.full(r) for operand, r in operand_registers(self.instructions[i]).items()}
+        cycles = form.cycles_from({**places, "flags": "FLAGS"})
+        found = []
+        for register, source in zip(reads, sources, strict=True):
+            later = round(cycles.get(register, form.latency) - form.latency)
+            slot = self.new_slot() if later else source
+            if later:
+                block.add(FORWARD, source, -1, slot, (1, 8), later)
+            found.append(slot)
+        return found
 
     def repeated(self, operands: range, begin: int, block: X86Block) -> None:
         """Add a step of a string instruction to the block, and a block of one more step."""
