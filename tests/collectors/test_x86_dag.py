@@ -213,6 +213,14 @@ def test_a_scaled_index_takes_a_cycle_where_the_core_says_so(code, cycles):
     assert DagScheduler(core).run(source).cycles == pytest.approx(cycles * runs, abs=2 * cycles)
 
 
+@pytest.mark.parametrize(("codes", "cycles"), [(("66480f38f6c3", "f3480f38f6cb"), 1), (("4811d8", "4811d9"), 2)])
+def test_carries_by_adcx_and_adox_are_two_chains(codes, cycles):
+    """``adcx rax, rbx; adox rcx, rbx`` takes 1.0 cycle on a Zen 4, ``adc rax, rbx; adc rcx, rbx`` 2.0."""
+    core, runs = pk.Microarchitecture.load("zen4"), 50
+    source = trace_dag(traced([(hexes(code), []) for code in codes], runs, []), whole=True, core=core)
+    assert DagScheduler(core).run(source).cycles == pytest.approx(cycles * runs, abs=2 * cycles)
+
+
 @pytest.mark.parametrize(
     ("code", "core", "cycles"),
     [

@@ -378,6 +378,8 @@ def test_many_instructions_per_cycle_depend_on_where_their_loop_lies():
         ("lea rcx,[rcx+rcx*4+7]", ""),  # its 2 cycles are in the table
         ("lea rcx,[rcx+rcx*4]", ""),
         ("vmaskmovps ymm0,ymm1,[rsi]", ""),
+        ("mulx rcx,rbx,rbp", "multiplications with two results"),
+        ("imul rcx,rbp", ""),
         ("fsin", "are of microcode that the core's table has a guess of"),
         ("movnti [rsi],rcx", ""),  # one place again and again stays where stores are collected
     ],

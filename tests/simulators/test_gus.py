@@ -95,6 +95,33 @@ def test_an_lea_takes_longer_from_its_base_on_a_zen5_and_from_either_on_a_skylak
         assert cycles_per_iteration(core, "lea rax,[rbx+rax+8]") == pytest.approx(index, rel=0.01)
 
 
+# Measured on a Zen 4 (`perfkit asm`): products of two results keep all units of integers.
+PRODUCTS = {
+    "mulx rdx,rcx,rbx": 4,
+    "mulx rcx,rsi,rbx\n" + "\n".join(f"add r{k},rbp" for k in range(8, 15)): 3,
+    "imul rcx,rbx,7\n" + "\n".join(f"add r{k},rbp" for k in range(8, 15)): 2,
+    "mov rax,rbp\nmul rbx\nadd r8,rbp\nadd r9,rbp\nadd r10,rbp": 2,
+    "adcx rax,rbp\nadd rcx,rbp\nadd rdx,rbp": 1,
+    "adcx rax,rbp\nadox rcx,rbp\nadcx rax,rbp\nadox rcx,rbp": 2,  # two chains, each of its own flag
+    "adc rax,rbp\nadc rcx,rbp": 2,
+}
+
+
+@pytest.mark.parametrize("body", PRODUCTS)
+def test_products_of_two_words_and_carries_take_what_a_zen4_takes(body):
+    assert cycles_per_iteration("zen4", body) == pytest.approx(PRODUCTS[body], rel=0.01)
+
+
+def test_what_ends_a_chain_of_overflow_flags():
+    """XOR sets the overflow flag anew, and CMC does not; so measured on a Zen 4.
+
+    Behind XOR, three follow it and three of the next turn: RAX waits for its own addition before, and then for three.
+    """
+    body = "adox rax,rbp\nadox rcx,rbp\nadox rdx,rbp\n{}\nadox rax,rbp\nadox rcx,rbp\nadox rdx,rbp"
+    begun, chain = (cycles_per_iteration("zen4", body.format(between)) for between in ("xor esi,esi", "cmc"))
+    assert (begun, chain) == (pytest.approx(4, rel=0.01), pytest.approx(6, rel=0.01))
+
+
 def test_halved_latencies_are_those_of_every_operand():
     trace = loop("lea rax,[rax+rbx+8]", N)
     core = Microarchitecture.load("zen4")

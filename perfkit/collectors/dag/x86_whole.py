@@ -20,6 +20,7 @@ from perfkit.collectors.dag.vector_units import vector_units
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.doubts import (
     CALLS,
+    DOUBLE_PRODUCTS,
     GATHERS,
     GUESSED,
     PRODUCTS,
@@ -92,6 +93,7 @@ _STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
 _WIDTHS = ("EVEX_VADDPD_ZMM_K1Z_ZMM_ZMMM512B64_ER", "VEX_VADDPD_YMM_YMM_YMMM256")
 _STACK_POINTER = "RSP"
 _POINTERS = ("RSI", "RDI")
+_OVERFLOW = "overflow"  # the flag that ADOX carries, in code with ADOX
 _LOCKED = "atomic"  # the slot of the last atomic instruction
 _EARLY = " to an addition"
 _ADDITION = re.compile(r"^V?(?:ADD|SUB)[PS][SD]$")
@@ -148,8 +150,8 @@ class WholeReader:
 
     def counts(self, runs: Any) -> dict[str, str]:
         """Return how often instructions were executed that the DAG knows too little of (`perfkit.dag.doubts`)."""
-        kinds = (CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS, PRODUCTS, SYSTEM_CALLS, WAITING, X87, SLOWER, GUESSED)
-        found = dict.fromkeys(kinds, 0)
+        kinds = [CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS, PRODUCTS, DOUBLE_PRODUCTS, SYSTEM_CALLS, WAITING]
+        found = dict.fromkeys([*kinds, X87, SLOWER, GUESSED], 0)
         repeats = {i for i, one in enumerate(self.instructions) if one.has_rep_prefix or one.has_repne_prefix}
         for k, times in enumerate(runs.tolist()):
             for i in range(int(self.code.block_start[k]), int(self.code.block_start[k + 1])):
@@ -162,6 +164,7 @@ class WholeReader:
                 found[SYSTEM_CALLS] += times * (self.names[one.mnemonic] in _SYSTEM)
                 found[WAITING] += times * self.waits(one)
                 found[SLOWER] += times * self.slower(i)
+                found[DOUBLE_PRODUCTS] += times * self.keeps_others(i)
                 found[GUESSED] += times * self.guessed(i)
                 found[X87] += times * bool(self.stacked & set(one.cpuid_features()))
                 found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
@@ -203,6 +206,11 @@ class WholeReader:
         return 0 if name == "XCHG" and not self.accesses(one) else _WAITS.get(name, 0)
 
     @cached_property
+    def overflows(self) -> bool:
+        """Whether the code adds with the overflow flag as a carry."""
+        return any(self.names[one.mnemonic] == "ADOX" for one in self.instructions)
+
+    @cached_property
     def stacked(self) -> set[int]:
         """Return the features of the x87 unit."""
         return {value for name, value in vars(self.iced.CpuidFeature).items() if name.startswith("FPU")}
@@ -237,6 +245,13 @@ class WholeReader:
         if one.has_lock_prefix and _ATOMIC.match(name):  # 6 cycles to one place, 7.5 to others, 8.7 behind a store
             return 2
         return int(name == "XADD" and self.stored(i) and not one.has_lock_prefix)
+
+    def keeps_others(self, i: int) -> int:
+        """Return for how many cycles a multiplication keeps more of the core's units than its operations need."""
+        if self.tables is None or not _MULTIPLIES.match(self.names[self.instructions[i].mnemonic]):
+            return 0
+        form, core = self.form(i), self.tables.core
+        return int(form.inverse_throughput(core) >= 1 and max(form.uses.values(), default=0) >= form.unfused_uops + 3)
 
     def stored(self, i: int) -> bool:
         """Whether an instruction stores."""
@@ -556,10 +571,14 @@ class WholeReader:
                 written.append(register)
             if used.access == access.COND_WRITE:
                 read.append(register)
-        if instruction.rflags_read:
+        adds = name == "ADOX"
+        if instruction.rflags_read and not adds:
             read.append("FLAGS")
-        if instruction.rflags_modified:
+        if instruction.rflags_modified and not adds:
             written.append("FLAGS")
+        if self.overflows:  # whose carries are a chain beside those of ADCX
+            read += [_OVERFLOW] * bool(instruction.rflags_read & self.iced.RflagsBits.OF)
+            written += [_OVERFLOW] * bool(instruction.rflags_modified & self.iced.RflagsBits.OF)
         return list(dict.fromkeys(read)), list(dict.fromkeys(written))
 
     def full(self, register: Any) -> str:

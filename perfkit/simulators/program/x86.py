@@ -17,6 +17,7 @@ from perfkit.trace.x86 import constants, decode, form_name, operand_registers
 
 _Told = TypeVar("_Told")
 _FLAGS = 64  # the register number of the flags
+_OVERFLOW = 66  # of the flag that ADOX carries, in code with ADOX
 
 # Instructions whose result does not depend on their operands when these are one register.
 _BREAKING = ("XOR", "SUB", "SBB", "PXOR", "PSUB", "PCMPEQ", "PCMPGT", "ANDNP", "PANDN")
@@ -62,7 +63,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     latency = np.zeros(n)
     uses: list[list[tuple[int, float]]] = []
     load_uses = np.zeros(n, dtype=np.int32)
-    operands = alike(_operands, decoded)
+    operands = _overflows(decoded, alike(_operands, decoded))
     operands = [_stepped(o) if k else o for o, k in zip(operands, strings, strict=True)]
     told = [_by_operand(i, f, o) for i, f, o in zip(decoded, found, operands, strict=True)]
     operands = [each for each, _, _ in told]
@@ -130,6 +131,24 @@ def _alike(code: StaticCode) -> Callable[[Callable[[Any], _Told], Sequence[Any]]
         return [known[encoding] for encoding in code.encoding]
 
     return asked
+
+
+def _overflows(decoded: Sequence[Any], operands: "list[_Operands]") -> "list[_Operands]":
+    """Give the overflow flag a register of its own in code with ADOX, whose carries are a chain beside ADCX's."""
+    from iced_x86 import RflagsBits
+
+    if not any(_mnemonic(one) == "ADOX" for one in decoded):
+        return operands
+    found = []
+    for one, each in zip(decoded, operands, strict=True):
+        data, written = each.data, each.written
+        if _mnemonic(one) == "ADOX":
+            data = tuple(r for r in data if r not in (_FLAGS, _FLAGS + 1))
+            written = tuple(r for r in written if r != _FLAGS)
+        data += (_OVERFLOW,) if one.rflags_read & RflagsBits.OF else ()
+        written += (_OVERFLOW,) if one.rflags_modified & RflagsBits.OF else ()
+        found.append(replace(each, data=data, written=written))
+    return found
 
 
 def _by_operand(instruction: Any, form: InstructionForm, operands: "_Operands") -> "tuple[_Operands, float, float]":
