@@ -30,6 +30,7 @@ COMPUTED, TAKEN = "floating-point operations where their pipes are nearly full",
 WIDE_DIVISIONS = "divisions of 64-bit integers"
 PRODUCTS, MULTIPLIED = "multiplications of integers", "multiplications of integers where their units are nearly full"
 VECTORS = "operations on vector registers where their pipes are nearly full"
+DOUBLE_PRODUCTS = "cycles that multiplications with two results keep other units of integers, at least"
 SLOWER = "cycles of rotations through the carry and the like, at least"
 GUESSED = "cycles of microcode that are a guess"
 FILLED, PARTIAL = "lines filled by stores past the caches", "lines left in part by stores past the caches"
@@ -96,7 +97,17 @@ def doubts(
     rules: list[Callable[[_Seen], str]]
     told = {of: partial(_told, of, *how) for of, how in _NOTABLE.items()}
     rules = [_branches, _surprises, told[MOVING], _calls, told[STRINGS], _passes, told[GATHERS], _external, _divided]
-    rules += [_taken, _units, _system, told[WAITING], told[SLOWER], told[GUESSED], told[X87], told[WALKS]]
+    rules += [
+        _taken,
+        _units,
+        _system,
+        told[WAITING],
+        told[SLOWER],
+        told[DOUBLE_PRODUCTS],
+        told[GUESSED],
+        told[X87],
+        told[WALKS],
+    ]
     rules += [told[PARTIAL], told[FILLED], told[CODE], _subnormal]
     rules += [_sets, told[NARROW], _shared, *(partial(_rate, of, said) for of, said in _RATES.items())]
     seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty, set_fill)
@@ -346,7 +357,7 @@ def full_early(columns: Any, capacities: tuple[float, ...]) -> list[bool]:
 _FEW = 0.5  # of a page's places: more spread lines well enough
 _COUNTED = {MISSED, MISSED_AT_FIRST, UNMISSED, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES, EXTERNAL}
 _COUNTED |= {CROWDED, CROWDED_UNKNOWN, NARROW, SHARED, FETCHED, ACCESSED, COMPUTED}
-_COUNTED |= {SLOWER, GUESSED, FILLED, PARTIAL, CODE, SUBNORMAL}
+_COUNTED |= {SLOWER, DOUBLE_PRODUCTS, GUESSED, FILLED, PARTIAL, CODE, SUBNORMAL}
 _COUNTED |= {SYSTEM_CALLS, WAITING, X87, WALKS, MOVING, TAKEN, WIDE_DIVISIONS, UNITS, MULTIPLIED, VECTORS}
 FETCH, ACCESSES, FLOATS, PIPES, INTEGERS = (8, 1.0), (4, 0.95), (4, 0.8), (4, 0.9), (4, 0.8)
 """Slots of fetch, ports of memory, floating-point pipes, these with integer work on vector registers, and integer units
@@ -383,10 +394,19 @@ _NOTABLE: dict[str, tuple[float, str]] = {  # of a count, the cycles of each, an
         1,
         (
             "rotations through the carry by more than 1 (RCL, RCR), bits of memory that a register names (BTS and the "
-            "like), XADD, masked stores, atomic additions and arithmetic by LEAs of three parts take "
+            "like), XADD, masked stores, atomic additions and, on other cores than a Zen 4 and a Zen 5, arithmetic by "
+            "LEAs of three parts take "
             "{found:,} cycles more or less than here, or more (of {cycles:,}): a Zen 4 took 4 for RCL by 5 (1 here), 6 "
             "for a masked store (3.7), 3 for BTS (8), 6 to 9 for an atomic addition (6), 2 for such a LEA (1); "
             + NOR_GUS
+        ),
+    ),
+    DOUBLE_PRODUCTS: (
+        1,
+        (
+            "multiplications with two results (MUL, MULX and the like) take one unit here; on this core they keep the "
+            "others, too, for {found:,} cycles of theirs (of {cycles:,}): sums of products of words, whose carries "
+            "follow them, took a Zen 4 1.2 to 1.7 times as long as simulated, one hash of such products as long"
         ),
     ),
     GUESSED: (

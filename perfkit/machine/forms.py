@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
 
+_Register = TypeVar("_Register")
 _STRING = re.compile(r"(?:MOVS|STOS|LODS|SCAS|CMPS)[BWDQ]_\w+")  # without rep: its forms have that behind a slash
 _ANY_MICROCODE = 100.0  # cycles: what LLVM's tables say of microcode that they have no figures of
 _STRING_CYCLES = 2.5  # of the front end
@@ -34,6 +36,9 @@ class InstructionForm:
         Operations sent to ports.
     latency
         Cycles from the last register operand to the result.
+    operand_latency
+        Operand -> cycles from it to the result, of those from which it takes other than `latency`: the places of
+        registers ("0", "1", ...), the "base" and the "index" of an address that is only computed (LEA), "flags".
     address_latency
         Cycles from the address registers to the loaded data, in L1 (NaN where the form loads nothing). Data that a
         store still holds takes the core's store-forward latency instead; further levels add theirs.
@@ -58,6 +63,18 @@ class InstructionForm:
     loads: bool = False
     stores: bool = False
     source: str = ""
+    operand_latency: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    def cycles_from(self, operands: Mapping[str, _Register]) -> dict[_Register, float]:
+        """Return the cycles from registers to the result, given which one each operand is (see `operand_latency`).
+
+        A register in two places takes the longer of both.
+        """
+        found: dict[_Register, float] = {}
+        for operand, register in operands.items():
+            cycles = self.operand_latency.get(operand, self.latency)
+            found[register] = max(cycles, found.get(register, cycles))
+        return found
 
     def inverse_throughput(self, core: Microarchitecture) -> float:
         """Cycles per instruction when nothing but the ports limits it (LLVM's reciprocal throughput)."""

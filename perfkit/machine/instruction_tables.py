@@ -376,6 +376,8 @@ def _changed(form: InstructionForm, row: Row, layer: str, core: Microarchitectur
     keys = ("fused_uops", "unfused_uops", "latency", *(("address_latency", "memory_latency") if form.loads else ()))
     given = {key: getattr(row, key) for key in keys if getattr(row, key) is not None}
     form = replace(form, **given, source=layer)
+    if row.latency is not None:  # what a weaker layer says of single operands is not of this latency
+        form = replace(form, operand_latency=row.operand_latency or MappingProxyType({}))
     if row.uses is not None:
         form = replace(form, uses=row.uses)
     if row.inverse_throughput is not None:

@@ -27,6 +27,7 @@ class Row:
     inverse_throughput: float | None = None
     uses: Mapping[str, float] | None = None
     source: str = ""
+    operand_latency: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)

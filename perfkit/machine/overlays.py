@@ -74,8 +74,9 @@ def _overlay_row(entry: Any, core: Microarchitecture, place: str) -> Row:
     if not isinstance(entry, Mapping):
         raise FormatError(f"{place}: a table expected, found {entry!r}")
     for key in entry:
-        if key not in (*_NUMBERS, "uses", "source"):
-            raise FormatError(f"{place}: unknown key {key!r}; known: {', '.join(_NUMBERS)}, uses, source")
+        if key not in (*_NUMBERS, "operand_latency", "uses", "source"):
+            known = (*_NUMBERS, "operand_latency", "uses", "source")
+            raise FormatError(f"{place}: unknown key {key!r}; known: {', '.join(known)}")
     numbers = {key: entry[key] for key in _NUMBERS if key in entry}
     uses = entry.get("uses")
     if uses is not None:
@@ -88,7 +89,33 @@ def _overlay_row(entry: Any, core: Microarchitecture, place: str) -> Row:
             raise FormatError(f"{place} {key}: a number of 0 or more expected, found {value!r}")
     given = {key: float(value) for key, value in numbers.items() if not key.startswith("uses.")}
     shares = None if uses is None else MappingProxyType({name: float(count) for name, count in uses.items()})
-    return Row(**given, uses=shares, source=str(entry.get("source", "")))
+    by_operand = _by_operand(entry, place) if "operand_latency" in entry else None
+    return Row(**given, uses=shares, source=str(entry.get("source", "")), operand_latency=by_operand)
+
+
+_OPERANDS = ("base", "index", "flags", "0", "1", "2", "3")
+
+
+def _by_operand(entry: Mapping[str, Any], place: str) -> Mapping[str, float]:
+    """Check the cycles from single operands to the result: beside the form's latency, one other figure."""
+    table = entry["operand_latency"]
+    if not isinstance(table, Mapping):
+        raise FormatError(f"{place} operand_latency: {{ OPERAND = cycles, ... }} expected, found {table!r}")
+    for operand, value in table.items():
+        if operand not in _OPERANDS:
+            raise FormatError(
+                f"{place} operand_latency: an operand ({', '.join(_OPERANDS)}) expected, found {operand!r}"
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise FormatError(f"{place} operand_latency {operand}: a number of 0 or more expected, found {value!r}")
+    if "latency" not in entry:
+        raise FormatError(f"{place}: operand_latency stands beside latency, which is what all other operands take")
+    if len({float(value) for value in (entry["latency"], *table.values())}) > 2:
+        raise FormatError(
+            f"{place} operand_latency: one figure beside the latency {entry['latency']!r} expected, "
+            f"found {dict(table)!r}"
+        )
+    return MappingProxyType({operand: float(value) for operand, value in table.items()})
 
 
 def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microarchitecture:

@@ -5,7 +5,7 @@ it, as suffixes in this order:
 
 ========  =====================================================================================================
 ``/m``    the operand that may be register or memory is memory
-``/m2``   LEA only: two of base, index and displacement; ``/m3`` all three
+``/m2``   LEA only: two of base, index and displacement; ``/m3`` all three (also a written displacement of 0)
 ``/same`` every register operand that is read is the same register (zero idioms and the like are such forms)
 ``/b``    the memory operand is broadcast
 ``/k``    merge-masked; ``/z`` zero-masked
@@ -16,6 +16,7 @@ it, as suffixes in this order:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,8 @@ def form_name(instruction: Instruction) -> str:
     if memory in kinds:
         if instruction.mnemonic == lea:
             parts = (instruction.memory_base != none) + (instruction.memory_index != none)
-            parts += instruction.memory_displacement != 0 and instruction.memory_base != none
+            added = instruction.memory_displacement != 0 or (parts == 2 and instruction.memory_displ_size > 0)
+            parts += added and instruction.memory_base != none
             name += f"/m{parts}" if parts > 1 else "/m"
             if instruction.memory_index != none and instruction.memory_index_scale > 1:
                 name += "/scaled"
@@ -78,6 +80,21 @@ def form_name(instruction: Instruction) -> str:
     if instruction.has_rep_prefix or instruction.has_repne_prefix:
         name += "/rep"
     return name
+
+
+def operand_registers(instruction: Instruction) -> Mapping[str, int]:
+    """Return the registers that an instruction reads (iced-x86's numbers) by operand: "0", "1", "base", "index"."""
+    from iced_x86 import InstructionInfoFactory, OpAccess
+
+    register, _, _, none = _constants()
+    info = InstructionInfoFactory().info(instruction)
+    read = [
+        k
+        for k in range(instruction.op_count)
+        if instruction.op_kind(k) == register and info.op_access(k) not in (OpAccess.WRITE, OpAccess.NONE)
+    ]
+    parts = {"base": instruction.memory_base, "index": instruction.memory_index}
+    return {str(k): instruction.op_register(k) for k in read} | {k: part for k, part in parts.items() if part != none}
 
 
 def simpler_forms(name: str) -> list[str]:

@@ -190,6 +190,11 @@ def test_uses_for_throughput_cuts_and_raises():
         (f"[forms.{FMA}]\nlatency = -4", "0 or more expected, found -4"),
         (f"[forms.{FMA}]\nuses = {{p99 = 1}}", "no ports 'p99'"),
         (f"[forms.{FMA}]\nlatency = true", "found True"),
+        (f"[forms.{FMA}]\nlatency = 4\noperand_latency = 2", "{ OPERAND = cycles, ... } expected, found 2"),
+        (f"[forms.{FMA}]\nlatency = 4\noperand_latency = {{ bass = 2 }}", "found 'bass'"),
+        (f"[forms.{FMA}]\nlatency = 4\noperand_latency = {{ 1 = -2 }}", "operand_latency 1: a number of 0 or more"),
+        (f"[forms.{FMA}]\noperand_latency = {{ 1 = 2 }}", "operand_latency stands beside latency"),
+        (f"[forms.{FMA}]\nlatency = 4\noperand_latency = {{ 1 = 2, 2 = 3 }}", "one figure beside the latency 4"),
         ("[forms", "not TOML"),
     ],
 )
@@ -198,6 +203,18 @@ def test_bad_overlays_are_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(FormatError, match=re.escape(message)):
         InstructionTables.load(Microarchitecture.load("skylake_x"), calibration=path)
+
+
+def test_latencies_by_operand_belong_to_the_latency_beside_them():
+    core = Microarchitecture.load("zen4")
+    form = InstructionTables.load(core).form("LEA_R64_M/m3/scaled")
+    assert (form.latency, dict(form.operand_latency)) == (1, {"base": 2})
+    assert form.cycles_from({"base": "x", "index": "y"}) == {"x": 2, "y": 1}
+    assert form.cycles_from({"base": "x", "index": "x"}) == {"x": 2}  # the longer of both
+    assert form.cycles_from({"index": "x", "base": "x"}) == {"x": 2}
+    other = InstructionTables.load(core, {"LEA_R64_M/m3": {"latency": 5}}).form("LEA_R64_M/m3")
+    assert (other.latency, dict(other.operand_latency)) == (5, {})
+    assert not InstructionTables.load(core).form("ADD_R64_RM64").operand_latency
 
 
 def test_missing_files_and_unknown_forms_are_named():

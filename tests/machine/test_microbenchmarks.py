@@ -26,9 +26,9 @@ WITHIN = 0.1
 # (`line_split_penalty` is the vectors'); MULX, TZCNT and DIVSS lie 10 to 17 % off the figures of the forms.
 # On Zen 5: shifts, LEAs of three parts, XOR and others of which several run per cycle lie up to 40 % above what their
 # units allow, as not every one finds its unit at once; a dozen NOPs take three cycles beside a loop's branch; a dozen
-# lines that are stored to in turn take two stores per cycle; gathers wait for the register that they merge with; an
-# LEA's index waits a cycle less than its base; bytes and words are renamed where an addition to memory reads and writes
-# them; a division of 0 takes three cycles less than one with a quotient of 32 bits.
+# lines that are stored to in turn take two stores per cycle; gathers wait for the register that they merge with; bytes
+# and words are renamed where an addition to memory reads and writes them; a division of 0 takes three cycles less than
+# one with a quotient of 32 bits.
 OFF: dict[str, set[str]] = {
     "zen3": {
         *("wide_narrow", "fwd_idx", "fwd_alias_reg", "fwd_32", "fwd_step", "add_mem32", "other_half", "byte_other"),
@@ -46,7 +46,7 @@ OFF: dict[str, set[str]] = {
         *("shl_cl4", "shl4", "rol4", "split_chain", "lea_bid4", "lea_bisd4"),
         *("tzcnt4", "gatherdpd_y", "gather_4", "xor8", "gather_dpd", "shlx6"),
         *("cmov4", "two_stores_one_load", "div32_lat", "div32_", "divmul8", "mulx4"),
-        *("div64_lat", "idiv64_", "div64", "split_store", "split_store4", "lea_bisd_chain"),
+        *("div64_lat", "idiv64_", "div64", "split_store", "split_store4"),
         *("split_stores", "cvtsi2sd", "rmw_word"),
     },
     "redwood_cove": {"shl_cl", "vzeroall", "add_imm_1023", "add_mem_index", "gather_dpd"},

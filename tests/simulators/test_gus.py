@@ -65,6 +65,70 @@ def test_a_chain_of_adds_takes_a_cycle_each(core):
     assert cycles_per_iteration(core, "add rax, rbx\nadd rax, rbx\nadd rax, rbx") == pytest.approx(3, rel=0.001)
 
 
+# Measured on a Zen 4 (`perfkit asm`); a Skylake takes three cycles from either of 64-bit LEAs.
+LEAS = {
+    "lea rax,[rax+rbx+8]": 2,
+    "lea rax,[rbx+rax+8]": 1,
+    "lea rax,[rax+rbx*4+8]": 2,
+    "lea rax,[rbx+rax*4+8]": 1,
+    "lea rax,[rax+rax*4+8]": 2,
+    "lea eax,[rax+rbx*8+8]": 2,
+    "lea eax,[rbx+rax*8+8]": 1,
+    "lea ax,[rax+rbx+8]": 3,
+    "lea ax,[rbx+rax+8]": 2,
+    "lea rax,[rax+rbx*4]": 1,
+    "lea rax,[rax*4+8]": 1,
+    "\n".join(["lea rax,[rip+8]"] * 8): 2,  # four per cycle
+    "lea r13,[rbx+rax]\nlea rax,[r13+rcx]": 3,  # R13 as a base has a displacement, of 0
+    "lea rax,[rax+rbx+8]\nlea rbx,[rax+rbx+8]": 3,  # RAX takes 2 from itself; RBX 2 from RAX and 1 from itself
+}
+
+
+@pytest.mark.parametrize("body", LEAS)
+def test_an_lea_of_three_parts_takes_longer_from_its_base(body):
+    assert cycles_per_iteration("zen4", body) == pytest.approx(LEAS[body], rel=0.01)
+
+
+def test_an_lea_takes_longer_from_its_base_on_a_zen5_and_from_either_on_a_skylake():
+    for core, base, index in (("zen5", 2, 1), ("skylake_x", 3, 3)):
+        assert cycles_per_iteration(core, "lea rax,[rax+rbx+8]") == pytest.approx(base, rel=0.01)
+        assert cycles_per_iteration(core, "lea rax,[rbx+rax+8]") == pytest.approx(index, rel=0.01)
+
+
+# Measured on a Zen 4 (`perfkit asm`): products of two results keep all units of integers.
+PRODUCTS = {
+    "mulx rdx,rcx,rbx": 4,
+    "mulx rcx,rsi,rbx\n" + "\n".join(f"add r{k},rbp" for k in range(8, 15)): 3,
+    "imul rcx,rbx,7\n" + "\n".join(f"add r{k},rbp" for k in range(8, 15)): 2,
+    "mov rax,rbp\nmul rbx\nadd r8,rbp\nadd r9,rbp\nadd r10,rbp": 2,
+    "adcx rax,rbp\nadd rcx,rbp\nadd rdx,rbp": 1,
+    "adcx rax,rbp\nadox rcx,rbp\nadcx rax,rbp\nadox rcx,rbp": 2,  # two chains, each of its own flag
+    "adc rax,rbp\nadc rcx,rbp": 2,
+}
+
+
+@pytest.mark.parametrize("body", PRODUCTS)
+def test_products_of_two_words_and_carries_take_what_a_zen4_takes(body):
+    assert cycles_per_iteration("zen4", body) == pytest.approx(PRODUCTS[body], rel=0.01)
+
+
+def test_what_ends_a_chain_of_overflow_flags():
+    """XOR sets the overflow flag anew, and CMC does not; so measured on a Zen 4.
+
+    Behind XOR, three follow it and three of the next turn: RAX waits for its own addition before, and then for three.
+    """
+    body = "adox rax,rbp\nadox rcx,rbp\nadox rdx,rbp\n{}\nadox rax,rbp\nadox rcx,rbp\nadox rdx,rbp"
+    begun, chain = (cycles_per_iteration("zen4", body.format(between)) for between in ("xor esi,esi", "cmc"))
+    assert (begun, chain) == (pytest.approx(4, rel=0.01), pytest.approx(6, rel=0.01))
+
+
+def test_halved_latencies_are_those_of_every_operand():
+    trace = loop("lea rax,[rax+rbx+8]", N)
+    core = Microarchitecture.load("zen4")
+    whole, half = (Gus(core.replaced("instruction_latency", k, "a test")).run(trace).cycles for k in (2.0, 1.0))
+    assert whole == pytest.approx(2 * half, rel=0.01)
+
+
 def test_additions_of_a_small_constant_are_renamed_away_where_the_core_does_so():
     """Redwood Cove, measured: eight in a chain take 1.56 cycles with the branch of their loop: six per cycle."""
     body = "add rax, 8\n" * 11 + "add rax, 8"

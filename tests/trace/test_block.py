@@ -149,6 +149,8 @@ def test_which_addresses_have_to_be_aligned(code, multiple):
         ("488d044b", "/m2/scaled"),  # lea rax, [rbx+rcx*2]
         ("488d040b", "/m2"),  # lea rax, [rbx+rcx]
         ("488d444b08", "/m3/scaled"),  # lea rax, [rbx+rcx*2+8]
+        ("498d440d00", "/m3"),  # lea rax, [r13+rcx+0]: R13 cannot be a base without a displacement
+        ("498d4500", "/m"),  # lea rax, [r13+0]
     ],
 )
 def test_names_of_address_computations_tell_their_parts(code, ending):

@@ -20,6 +20,7 @@ from perfkit.collectors.dag.vector_units import vector_units
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.doubts import (
     CALLS,
+    DOUBLE_PRODUCTS,
     GATHERS,
     GUESSED,
     PRODUCTS,
@@ -52,7 +53,7 @@ from perfkit.dag.program import (
 )
 from perfkit.machine.forms import string_form
 from perfkit.trace.code import StaticCode
-from perfkit.trace.x86 import decode, form_name
+from perfkit.trace.x86 import decode, form_name, operand_registers
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
@@ -92,6 +93,7 @@ _STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
 _WIDTHS = ("EVEX_VADDPD_ZMM_K1Z_ZMM_ZMMM512B64_ER", "VEX_VADDPD_YMM_YMM_YMMM256")
 _STACK_POINTER = "RSP"
 _POINTERS = ("RSI", "RDI")
+_OVERFLOW = "overflow"  # the flag that ADOX carries, in code with ADOX
 _LOCKED = "atomic"  # the slot of the last atomic instruction
 _EARLY = " to an addition"
 _ADDITION = re.compile(r"^V?(?:ADD|SUB)[PS][SD]$")
@@ -149,8 +151,8 @@ class WholeReader:
 
     def counts(self, runs: Any) -> dict[str, str]:
         """Return how often instructions were executed that the DAG knows too little of (`perfkit.dag.doubts`)."""
-        kinds = (CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS, PRODUCTS, SYSTEM_CALLS, WAITING, X87, SLOWER, GUESSED)
-        found = dict.fromkeys(kinds, 0)
+        kinds = [CALLS, STRINGS, SPLIT, GATHERS, WIDE_DIVISIONS, PRODUCTS, DOUBLE_PRODUCTS, SYSTEM_CALLS, WAITING]
+        found = dict.fromkeys([*kinds, X87, SLOWER, GUESSED], 0)
         repeats = {i for i, one in enumerate(self.instructions) if one.has_rep_prefix or one.has_repne_prefix}
         for k, times in enumerate(runs.tolist()):
             for i in range(int(self.code.block_start[k]), int(self.code.block_start[k + 1])):
@@ -163,6 +165,7 @@ class WholeReader:
                 found[SYSTEM_CALLS] += times * (self.names[one.mnemonic] in _SYSTEM)
                 found[WAITING] += times * self.waits(one)
                 found[SLOWER] += times * self.slower(i)
+                found[DOUBLE_PRODUCTS] += times * self.keeps_others(i)
                 found[GUESSED] += times * self.guessed(i)
                 found[X87] += times * bool(self.stacked & set(one.cpuid_features()))
                 found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
@@ -207,6 +210,11 @@ class WholeReader:
         return 0 if name == "XCHG" and not self.accesses(one) else _WAITS.get(name, 0)
 
     @cached_property
+    def overflows(self) -> bool:
+        """Whether the code adds with the overflow flag as a carry."""
+        return any(self.names[one.mnemonic] == "ADOX" for one in self.instructions)
+
+    @cached_property
     def stacked(self) -> set[int]:
         """Return the features of the x87 unit."""
         return {value for name, value in vars(self.iced.CpuidFeature).items() if name.startswith("FPU")}
@@ -236,10 +244,18 @@ class WholeReader:
             return 2 * (self.accesses(one) and "_IMM" not in form_name(one))
         if name == "LEA" and "/m3" in form_name(one):  # a Zen 4: 2 cycles from its base, and 1 from its index
             used = {self.full(one.op0_register), self.full(one.memory_index)}  # x = x + i + 7, y = 5 * x + 7
-            return int(self.full(one.memory_base) in used and not self.delay(i, INTEGER))
+            told = self.tables is not None and bool(self.form(i).operand_latency)
+            return int(self.full(one.memory_base) in used and not told and not self.delay(i, INTEGER))
         if one.has_lock_prefix and _ATOMIC.match(name):  # 6 cycles to one place, 7.5 to others, 8.7 behind a store
             return 2
         return int(name == "XADD" and self.stored(i) and not one.has_lock_prefix)
+
+    def keeps_others(self, i: int) -> int:
+        """Return for how many cycles a multiplication keeps more of the core's units than its operations need."""
+        if self.tables is None or not _MULTIPLIES.match(self.names[self.instructions[i].mnemonic]):
+            return 0
+        form, core = self.form(i), self.tables.core
+        return int(form.inverse_throughput(core) >= 1 and max(form.uses.values(), default=0) >= form.unfused_uops + 3)
 
     def stored(self, i: int) -> bool:
         """Whether an instruction stores."""
@@ -338,6 +354,7 @@ class WholeReader:
         loaded = [self.load(o, begin, shape, loads, kind, block) for o in operands if self.code.read[o]]
         added = self.forwards and bool(_ADDITION.match(name))
         sources = [self.slot(r + _EARLY if added and r.startswith("ZMM") else r) for r in reads]
+        sources = self.waited_for(i, reads, sources, block)
         for _ in range(self.two_flags if _TWO_FLAGS.match(name) else 0):
             made = self.new_slot()
             block.add(INTEGER, sources[reads.index("FLAGS")], -1, made)
@@ -363,6 +380,22 @@ class WholeReader:
                 block.add(INTEGER, value, -1, -1)
             block.add(STORE, value, address, -1, accessed(self.code, o, shape), int(not vector))
             block.operands.append(o - begin)
+
+    def waited_for(self, i: int, reads: list[str], sources: list[int], block: X86Block) -> list[int]:
+        """Return the slots of an instruction's operands, later for those from which its result takes longer."""
+        form = self.form(i) if self.tables is not None else None
+        if form is None or not form.operand_latency or form.loads:
+            return sources
+        places = {operand: self.full(r) for operand, r in operand_registers(self.instructions[i]).items()}
+        cycles = form.cycles_from({**places, "flags": "FLAGS"})
+        found = []
+        for register, source in zip(reads, sources, strict=True):
+            later = round(cycles.get(register, form.latency) - form.latency)
+            slot = self.new_slot() if later else source
+            if later:
+                block.add(FORWARD, source, -1, slot, (1, 8), later)
+            found.append(slot)
+        return found
 
     def repeated(self, operands: range, begin: int, block: X86Block) -> None:
         """Add a step of a string instruction to the block, and a block of one more step."""
@@ -542,10 +575,14 @@ class WholeReader:
                 written.append(register)
             if used.access == access.COND_WRITE:
                 read.append(register)
-        if instruction.rflags_read:
+        adds = name == "ADOX"
+        if instruction.rflags_read and not adds:
             read.append("FLAGS")
-        if instruction.rflags_modified:
+        if instruction.rflags_modified and not adds:
             written.append("FLAGS")
+        if self.overflows:  # whose carries are a chain beside those of ADCX
+            read += [_OVERFLOW] * bool(instruction.rflags_read & self.iced.RflagsBits.OF)
+            written += [_OVERFLOW] * bool(instruction.rflags_modified & self.iced.RflagsBits.OF)
         return list(dict.fromkeys(read)), list(dict.fromkeys(written))
 
     def full(self, register: Any) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -99,12 +100,16 @@ def _header(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
 
 def form_to_dict(form: InstructionForm) -> dict[str, Any]:
     """Return a form as JSON holds it: what does not apply is null."""
-    values = {**vars(form), "uses": dict(form.uses)}
+    values = {**vars(form), "uses": dict(form.uses), "operand_latency": dict(form.operand_latency)}
     del values["name"]
+    if not form.operand_latency:
+        del values["operand_latency"]
     return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in values.items()}
 
 
 def form(name: str, values: dict[str, Any]) -> InstructionForm:
     """Return a form that `form_to_dict` wrote."""
     known: dict[str, Any] = {key: math.nan if value is None else value for key, value in values.items()}
+    if "operand_latency" in known:
+        known["operand_latency"] = MappingProxyType(known["operand_latency"])
     return InstructionForm(name=name, **known)

@@ -849,8 +849,9 @@ def simulate(  # pragma: no cover - compiled
             address, before, n_addr, uses, use, register = _addressed(
                 taint, spent, about, disp, why, use, register, n, program, costs, state
             )
-            # What does not load waits for its address registers as for its data; a load's value comes by itself.
-            ready, cause, n_data, n_mem = address, before, 0, 0
+            # What does not load waits for its address registers as for its data, or for some of its operands earlier
+            # than for others; a load's value comes by itself.
+            ready, cause, n_data, n_mem = address + load(costs.load, i), before, 0, 0
             if flags & LOADS:
                 ready, cause = disp, why
             if taint is not None:

@@ -99,7 +99,7 @@ class Costs(NamedTuple):
     use: NDArray[np.int64]  # (uses, K)
     latency: NDArray[np.int64]  # (instructions, K) from data registers
     value: NDArray[np.int64]  # (instructions, K) from a loaded value
-    load: NDArray[np.int64]  # (instructions, K) from address registers to the value in L1
+    load: NDArray[np.int64]  # (instructions, K) from address registers to the value in L1, or to where data are awaited
     beyond: NDArray[np.int64]  # (8, K) what each level takes longer than the table's L1: integer, then vector loads
     byte: NDArray[np.int64]  # (1, K) a byte of L1
     line: NDArray[np.int64]  # (4, K): a line from L2, L3, memory (index 0 unused)
@@ -370,7 +370,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks(program.amount * each[program.use] if len(program.use) else np.zeros(0)),
         ticks(program.latency * factor),
         ticks(program.value_latency * factor),
-        ticks(program.load_latency),
+        ticks(np.where([form.loads for form in program.forms], program.load_latency, program.load_latency * factor)),
         *_levels(core, base, value, ticks),
         ticks([value("line_split_latency", 0.0)]),
         np.int64(core.feature("line_split_penalty", 1)),

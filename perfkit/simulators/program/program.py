@@ -19,7 +19,9 @@ from perfkit.trace.code import StaticCode
 
 Forms = Callable[[str], InstructionForm]
 
-REGISTERS = 72  # x86-64: 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags, 65 flags of INC and DEC
+REGISTERS = (
+    72  # x86-64: 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags, 65 flags of INC and DEC, 66 ADOX's
+)
 VECTOR, STORE = 1, 2  # schedulers
 CONDITIONAL, INDIRECT, CALL, RETURN = 1, 2, 4, 8  # how an instruction may go on; an indirect call is both
 
@@ -38,7 +40,8 @@ class Program:
         Fused uops: slots at the front end, in the ROB and at retirement; 0 for the second of a fused pair.
     latency, value_latency, load_latency : (n,) float
         Cycles from the last data register to the results, from the loaded value to the results, and from the address
-        registers to the loaded value in L1 (0 where nothing is loaded).
+        registers to the loaded value in L1. Where nothing is loaded, address registers are those operands from which
+        the result takes that much longer than from the data registers (else 0).
     use_start, use, amount : (n + 1,) int32, (m,) int32, (m,) float
         Which of `groups` each instruction uses and how many uops it sends there; uses at the load stage come first,
         ``load_uses`` of them.

@@ -13,10 +13,11 @@ from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm, string_form
 from perfkit.simulators.program.program import CALL, CONDITIONAL, INDIRECT, RETURN, STORE, VECTOR, Forms, Program
 from perfkit.trace.code import StaticCode
-from perfkit.trace.x86 import constants, decode, form_name
+from perfkit.trace.x86 import constants, decode, form_name, operand_registers
 
 _Told = TypeVar("_Told")
 _FLAGS = 64  # the register number of the flags
+_OVERFLOW = 66  # of the flag that ADOX carries, in code with ADOX
 
 # Instructions whose result does not depend on their operands when these are one register.
 _BREAKING = ("XOR", "SUB", "SBB", "PXOR", "PSUB", "PCMPEQ", "PCMPGT", "ANDNP", "PANDN")
@@ -62,8 +63,10 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     latency = np.zeros(n)
     uses: list[list[tuple[int, float]]] = []
     load_uses = np.zeros(n, dtype=np.int32)
-    operands = alike(_operands, decoded)
+    operands = _overflows(decoded, alike(_operands, decoded))
     operands = [_stepped(o) if k else o for o, k in zip(operands, strings, strict=True)]
+    told = [_by_operand(i, f, o) for i, f, o in zip(decoded, found, operands, strict=True)]
+    operands = [each for each, _, _ in told]
     added = _added_at_rename(decoded, core)
     renamed = alike(partial(_eliminated, core=core), decoded)
     nops, waits = _fused_nops(code, decoded, operands, core), _stack_waits(code, decoded, core)
@@ -71,7 +74,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         eliminated = k in added or renamed[k]
         whole = max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
         slots[k] = 0 if k in second or k in copies or k in nops else whole + (k in waits)
-        latency[k] = 0.0 if eliminated else form.latency + (core.feature("stack_sync", 0) if k in waits else 0)
+        latency[k] = 0.0 if eliminated else told[k][1] + (core.feature("stack_sync", 0) if k in waits else 0)
         idle = eliminated or k + 1 in second or _mnemonic(instruction) in _NOTHING
         own = {} if idle else dict(form.uses)
         if k in second and _writes(decoded[k - 1]) and at_fused:
@@ -90,7 +93,10 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         latency=latency,
         value_latency=np.array([_value_latency(f) for f in found]),
         load_latency=np.array(
-            [f.address_latency + _scaled(i, core) if f.loads else 0.0 for f, i in zip(found, decoded, strict=True)]
+            [
+                f.address_latency + _scaled(i, core) if f.loads else more
+                for f, i, (_, _, more) in zip(found, decoded, told, strict=True)
+            ]
         ),
         use_start=start,
         load_uses=load_uses,
@@ -125,6 +131,43 @@ def _alike(code: StaticCode) -> Callable[[Callable[[Any], _Told], Sequence[Any]]
         return [known[encoding] for encoding in code.encoding]
 
     return asked
+
+
+def _overflows(decoded: Sequence[Any], operands: "list[_Operands]") -> "list[_Operands]":
+    """Give the overflow flag a register of its own in code with ADOX, whose carries are a chain beside ADCX's."""
+    from iced_x86 import RflagsBits
+
+    if not any(_mnemonic(one) == "ADOX" for one in decoded):
+        return operands
+    found = []
+    for one, each in zip(decoded, operands, strict=True):
+        data, written = each.data, each.written
+        if _mnemonic(one) == "ADOX":
+            data = tuple(r for r in data if r not in (_FLAGS, _FLAGS + 1))
+            written = tuple(r for r in written if r != _FLAGS)
+        data += (_OVERFLOW,) if one.rflags_read & RflagsBits.OF else ()
+        written += (_OVERFLOW,) if one.rflags_modified & RflagsBits.OF else ()
+        found.append(replace(each, data=data, written=written))
+    return found
+
+
+def _by_operand(instruction: Any, form: InstructionForm, operands: "_Operands") -> "tuple[_Operands, float, float]":
+    """Return the operands, the cycles from the last ones to the result, and how many more it takes from the others.
+
+    The others are as registers of an address, which what loads nothing has none of. An operand in two places takes
+    the longer of both.
+    """
+    if not form.operand_latency or form.loads or operands.address:
+        return operands, form.latency, 0.0
+    places = {operand: _number(register) for operand, register in operand_registers(instruction).items()}
+    cycles = form.cycles_from(places) | dict.fromkeys((_FLAGS, _FLAGS + 1), form.cycles_from({"flags": 0})[0])
+    each = {register: cycles.get(register, form.latency) for register in operands.data}
+    least, most = min(each.values(), default=form.latency), max(each.values(), default=form.latency)
+    if least == most:
+        return operands, most, 0.0
+    last = tuple(register for register in operands.data if each[register] == least)
+    others = tuple(register for register in operands.data if each[register] > least)
+    return replace(operands, address=others, data=last), least, most - least
 
 
 def _stepped(operands: "_Operands") -> "_Operands":
