@@ -12,8 +12,9 @@ import pandas as pd
 from perfkit.base.results import Tabled, draw
 from perfkit.errors import MissingFileError, PerfkitError, SettingError, counted, expect
 from perfkit.exploration import facts as known
+from perfkit.exploration.costs import usual_costs, work_in_words
 from perfkit.exploration.measure_next import advice
-from perfkit.exploration.methods import Tried, try_all, usual_costs, work_in_words
+from perfkit.exploration.methods import Tried, try_all
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.readers.open_samples import dump_files, is_shipped, open_samples
 from perfkit.readers.read import events_of, read_samples
@@ -345,4 +346,4 @@ def _joint(samples: Samples, compared: pd.DataFrame) -> str:
                 f"{compared.loc[fast, event]:.3g} per 1000 {work_in_words(samples)}, at its usual cost "
                 f"{'all' if share >= 1 else f'{share:.0%}'} of the difference (uncertain)"
             )
-    return f"{opening}{told or '; none of the counted events accounts for it'}."
+    return f"{opening}{told or '; none of the events whose usual cost is known accounts for it'}."
