@@ -9,6 +9,7 @@ from perfkit.errors import listed
 from perfkit.exploration.facts import contradictions
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import WORK_EVENTS, normalise, other_core
+from perfkit.samples.impossible import CYCLES_OF
 from perfkit.samples.processors import misses_level, processor_of
 from perfkit.samples.table import Samples
 
@@ -49,23 +50,6 @@ TYPICAL_COSTS: tuple[tuple[tuple[str, ...], float], ...] = (
 )  # fmt: skip
 # LIKWID writes Intel's names with underscores alone: MEM_LOAD_RETIRED_L3_MISS.
 _COSTS = {name.replace(".", "_"): cost for names, cost in TYPICAL_COSTS for name in names}
-# Events that count cycles themselves, by what they wait for: their share of the cycles needs no cost.
-_CYCLES = frozenset(
-    name.replace(".", "_")
-    for name in (
-        "dtlb_load_misses.walk_active", "dtlb_load_misses.walk_duration", "dtlb_store_misses.walk_active",
-        "dtlb_store_misses.walk_duration", "itlb_misses.walk_active", "itlb_misses.walk_duration",
-        "arith.divider_active", "arith.div_active", "arith.fpu_div_active", "ex_div_busy", "resource_stalls.sb",
-        "cycle_activity.stalls_l1d_miss", "cycle_activity.stalls_l2_miss", "cycle_activity.stalls_l3_miss",
-        "cycle_activity.stalls_mem_any", "memory_activity.stalls_l1d_miss", "memory_activity.stalls_l2_miss",
-        "memory_activity.stalls_l3_miss", "exe_activity.bound_on_stores", "exe_activity.bound_on_loads",
-        "icache_16b.ifdata_stall", "icache_64b.iftag_stall", "icache.ifdata_stall", "icache_data.stalls",
-        "icache_tag.stalls", "idq_uops_not_delivered.cycles_0_uops_deliv.core", "int_misc.recovery_cycles",
-        "int_misc.clear_resteer_cycles", "ild_stall.lcp", "dsb2mite_switches.penalty_cycles", "l1d_pend_miss.fb_full",
-        "stalled-cycles-frontend", "stalled-cycles-backend", "stall_frontend", "stall_backend", "stall_backend_mem",
-        "stall_frontend_cache", "stall_frontend_tlb", "stall_backend_cache", "stall_backend_tlb",
-    )
-)  # fmt: skip
 # What goes on with the work itself, and is no miss of anything.
 _WITH_WORK = re.compile(
     r"^(?:branches|branch-instructions|branch-loads|cache-references|l1-[di]cache-(?:loads|stores)|llc-(?:loads|stores)|"
@@ -163,4 +147,4 @@ def _causes(samples: Samples) -> list[str]:
 
 
 def _counts_cycles(event: str) -> bool:
-    return normalise(event).replace(".", "_") in _CYCLES
+    return normalise(event).replace(".", "_") in CYCLES_OF

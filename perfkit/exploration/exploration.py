@@ -146,8 +146,9 @@ def explore(
             raise kind("no dump could be read: " + " | ".join(failed))
     if isinstance(model, str | Path):
         model = SpireModel.load(model)
-    samples = _joined(parts, failed)
-    tried = try_all(samples, model)
+    samples, damaged = known.sound(_joined(parts, failed))
+    doubt = damaged or known.impossible(samples)
+    tried = [_doubted(each, doubt) for each in try_all(samples, model)]
     compared = compared_runs(samples)
     frame = pd.DataFrame(
         [(t.method, t.trust, t.finding, t.why) for t in tried], columns=["method", "trust", "finding", "why"]
@@ -158,9 +159,9 @@ def explore(
         tried_out.extend(tried)
     return Exploration(
         frame,
-        headline(samples, tried, compared),
+        headline(samples, tried, compared, damaged),
         known.facts(samples),
-        tuple(known.quality(samples)),
+        (*([damaged] if damaged else []), *known.quality(samples)),
         samples.notes,
         tuple(advice(samples)),
         tuple(failed),
@@ -273,8 +274,18 @@ def per_work(samples: Samples, groups: pd.Series) -> pd.DataFrame:
     return out
 
 
-def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -> str:
-    """Return the first insight: of several runs what tells them apart, of one what it spends its time on."""
+def _doubted(tried: Tried, doubt: str) -> Tried:
+    """Return what a method found, never as supported where some of the counts cannot be."""
+    if not doubt or tried.trust != "supported":
+        return tried
+    return replace(tried, trust="uncertain", why=f"{tried.why}; {doubt}")
+
+
+def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame, damaged: str = "") -> str:
+    """Return the first insight: of several runs what tells them apart, of one what it spends its time on.
+
+    ``damaged`` says which intervals were left out, and why.
+    """
     label = "" if samples.kind == "measured" else f" [{samples.kind} data]"
     stand_in = samples.time_event != "seconds" and any(_STAND_IN in note for note in samples.notes)
     if stand_in and not any(one.trust in ("supported", "uncertain") and one.finding for one in tried):
@@ -302,6 +313,8 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
         amount = f"with {samples.time_event} as time and {samples.work_event} as work, {amount}"
     if partly := known.incomplete(samples):
         amount += f" ({partly})"
+    if damaged:
+        amount += f" ({damaged})"
     if told := known.impossible(samples) or known.idle(samples):
         return f"{amount}: {told}.{label}"
     by_name = {t.method: t for t in tried}

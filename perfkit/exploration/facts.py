@@ -18,12 +18,17 @@ from perfkit.samples.events import (
     other_core,
     per_unit,
 )
+from perfkit.samples.impossible import (
+    MOST_IPC,
+    counts_instructions_per_cycle,
+    impossible_intervals,
+    without_impossible,
+)
 from perfkit.samples.processors import generic_misses, processor_of
 from perfkit.samples.table import Samples
 
 FEW = 20  # intervals; what is fitted to fewer may be chance
 _SHOWN = 8
-_MOST_IPC = 16
 # Misses, and what they are misses of by their names. Not iTLB-load-misses: Intel's iTLB-loads are hits of the second
 # level, of which there may be fewer.
 _MISSES_OF = (
@@ -117,16 +122,37 @@ def idle(samples: Samples) -> str:
 
 
 def impossible(samples: Samples) -> str:
-    """Return a warning where more instructions per cycle ended than any core can end; "" otherwise."""
-    axes = (
-        normalise(samples.time_event) in set(TIME_EVENTS) - {"seconds"} and normalise(samples.work_event) in WORK_EVENTS
-    )
-    if not axes or "__" in samples.work_event or not _MOST_IPC < samples.throughput() < np.inf:
+    """Return a warning where the counts cannot be: of all intervals, or of so many that nothing is left; else ""."""
+    if counts_instructions_per_cycle(samples) and MOST_IPC < samples.throughput() < np.inf:
+        return (
+            f"no core ends more than {MOST_IPC:g} instructions per cycle. {samples.time_event} and "
+            f"{samples.work_event} are not of one scale, or not of one program: nothing that follows from them holds"
+        )
+    found = impossible_intervals(samples)
+    if not found or 2 * len(found) < samples.n_intervals:
         return ""
-    return (
-        f"no core ends more than {_MOST_IPC:g} instructions per cycle. {samples.time_event} and {samples.work_event} "
-        "are not of one scale, or not of one program: nothing that follows from them holds"
+    many = "" if samples.n_intervals == 1 else f" in {len(found)} of {samples.n_intervals} intervals"
+    return f"the counts cannot be{many}: {found[0].why}. Nothing that follows from them holds"
+
+
+def sound(samples: Samples) -> tuple[Samples, str]:
+    """Return the samples without intervals that cannot be, and a warning that names these; "" of none."""
+    found = impossible_intervals(samples)
+    rest = without_impossible(samples, found)
+    if rest is samples:
+        return samples, ""
+    left = (
+        f"{len(found)} of {samples.n_intervals} intervals cannot be and {'is' if len(found) == 1 else 'are'} left out"
     )
+    return rest, f"{left}: {listed([each.told() for each in found], 3)}; {_with_and_without(samples, rest)}"
+
+
+def _with_and_without(samples: Samples, rest: Samples) -> str:
+    """Say what their intervals change in the throughput."""
+    per = per_unit(samples.work_event, samples.time_event)
+    if not np.isfinite(rest.throughput()):
+        return f"nothing of {per} is left"
+    return f"with them {samples.throughput():.3g}, without {rest.throughput():.3g} {per}"
 
 
 def incomplete(samples: Samples) -> str:
