@@ -19,7 +19,7 @@ from perfkit.fitters.spire.model import SpireModel
 from perfkit.readers.open_samples import dump_files, is_shipped, open_samples
 from perfkit.readers.read import events_of, read_samples
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import WORK_EVENTS, normalise, per_unit
+from perfkit.samples.events import WORK_EVENTS, modes, normalise, per_unit
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _ORDER = ("top-down", "Bottlenecks", "CPI stack", "SPIRE", "typical costs")
 _RATIO = 1.1
+_MUCH = 0.3  # of the cycles, in the kernel
 _STAND_IN = "stands in for the throughput"
 
 
@@ -313,10 +314,11 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame, d
         amount = f"with {samples.time_event} as time and {samples.work_event} as work, {amount}"
     if partly := known.incomplete(samples):
         amount += f" ({partly})"
-    if damaged:
-        amount += f" ({damaged})"
+    amount += "".join(f" ({told})" for told in (_of_modes(samples), _of_runs(samples), damaged) if told)
     if told := known.impossible(samples) or known.idle(samples):
         return f"{amount}: {told}.{label}"
+    if told := known.waits(samples):
+        amount = f"{told}. While it ran: {amount}"
     by_name = {t.method: t for t in tried}
     for trust in ("supported", "uncertain"):
         for method in _ORDER:
@@ -329,6 +331,24 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame, d
     if doubted := next(iter(known.contradictions(samples).values()), ""):
         return f"{amount}; {doubted}.{label}"
     return f"{amount}; the events that were counted allow no further conclusion, see what to measure next.{label}"
+
+
+def _of_modes(samples: Samples) -> str:
+    """Say of which mode the throughput is, where it is the kernel's alone or the kernel takes much of the time."""
+    axes = [e for e in (samples.time_event, samples.work_event) if e != "seconds"]
+    share = known.in_kernel(samples)
+    told = f"{share:.0%} of the cycles are the kernel's" if share >= _MUCH else ""
+    only = {modes(e) for e in axes}
+    if only in ({"k"}, {"u"}) and (told or only == {"k"}):
+        words = f"of {'kernel' if only == {'k'} else 'user'} mode only"
+        return f"{words}; {told}" if told else words
+    return told
+
+
+def _of_runs(samples: Samples) -> str:
+    """Say how far repeated runs spread, where perf printed means of them."""
+    repeats, told = known.spread(samples)
+    return f"mean of {repeats} runs: {told}" if told else ""
 
 
 def _joint(samples: Samples, compared: pd.DataFrame) -> str:
