@@ -10,14 +10,17 @@ import pandas as pd
 from perfkit.base.results import Tabled, check_top, draw, expect_shown, joint_kind, labelled, markdown_table
 from perfkit.errors import DataError, PerfkitError, SettingError, listed
 from perfkit.exploration.exploration import per_work
+from perfkit.exploration.facts import clock, passed
 from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
 from perfkit.readers.open_samples import open_samples
 from perfkit.samples.events import per_unit
+from perfkit.samples.processors import processor_of
 from perfkit.samples.table import Samples, expect_samples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_SAME_CLOCK = 1.05  # by so much the clocks of two runs may differ
 _PARTS = ("part", "cpi_a", "cpi_b", "difference", "low", "high")
 
 
@@ -45,6 +48,8 @@ class CountsDiff(Tabled):
         Of the stacks: supported, uncertain, unsupported, or why there is none.
     notes : tuple of str
         What makes the two hard to compare.
+    seconds_per_work : (float, float)
+        The seconds that passed over the work of each dump; NaN where a dump has none, or is of no machine.
 
     Examples
     --------
@@ -65,6 +70,7 @@ class CountsDiff(Tabled):
     stack: pd.DataFrame
     verdicts: tuple[str, str]
     notes: tuple[str, ...] = ()
+    seconds_per_work: tuple[float, float] = (float("nan"), float("nan"))
 
     @property
     def kind(self) -> str:
@@ -90,13 +96,22 @@ class CountsDiff(Tabled):
             f"{name} {value:.4g}{labelled(kind)}"
             for name, value, kind in zip(self.names, (a, b), self.kinds, strict=True)
         ]
-        lines = [f"{self.unit}: {each[0]}, {each[1]}: {b / a - 1:+.1%} time per work"]
+        what = "time per work" if self.events[0] == "seconds" else per_unit(*self.events)
+        lines = [*self._seconds(), f"{self.unit}: {each[0]}, {each[1]}: {b / a - 1:+.1%} {what}"]
         most = self.to_frame().dropna(subset="ratio").head(4)
         if len(most):
             told = [f"{row.event} {row.rate_a:.3g} to {row.rate_b:.3g}" for row in most.itertuples()]
             lines.append(f"per 1000 {self.events[1]}: {', '.join(told)}")
         lines.append(self._stacks())
         return "\n".join([*lines, *(f"careful: {note}" for note in self.notes)])
+
+    def _seconds(self) -> list[str]:
+        """Say what changed in seconds: the same cycles take longer at another clock, and so does waiting."""
+        a, b = self.seconds_per_work
+        if not (a > 0 and b > 0) or self.events[0] == "seconds":
+            return []
+        each = [f"{name} {value * 1e9:.4g} ns" for name, value in zip(self.names, (a, b), strict=True)]
+        return [f"{per_unit('seconds', self.events[1])}: {each[0]}, {each[1]}: {b / a - 1:+.1%} time per work"]
 
     def _stacks(self) -> str:
         if not len(self.stack):
@@ -191,7 +206,15 @@ def diff_counts(
         stack,
         verdicts,
         tuple(_notes(first, second)),
+        (_seconds_per_work(first), _seconds_per_work(second)),
     )
+
+
+def _seconds_per_work(samples: Samples) -> float:
+    """Return the seconds that passed over the work that was done in them; NaN where nothing tells them."""
+    spent = passed(samples) if samples.kind == "measured" else None
+    work = samples.intervals()["work"].sum() if spent else 0.0
+    return float(spent[0] / work) if spent and work > 0 else float("nan")
 
 
 def _like(first: Samples, second: Samples) -> Samples:
@@ -238,6 +261,16 @@ def _notes(first: Samples, second: Samples) -> list[str]:
     if first.kind != second.kind:
         found.append(
             f"A holds {first.kind} counts and B {second.kind} ones: no change of a program explains the difference"
+        )
+    processors = [processor_of(each) for each in (first, second)]
+    if all(family for family, _ in processors) and processors[0] != processors[1]:
+        found.append(f"A is of {processors[0][1]} and B of {processors[1][1]}: their cycles are not of one length")
+    rates = [clock(each) for each in (first, second)]
+    (a, sure), (b, also) = rates
+    if first.kind == second.kind == "measured" and a > 0 and b > 0 and not 1 / _SAME_CLOCK < a / b < _SAME_CLOCK:
+        what, unit = ("clock", " GHz") if sure and also else ("cycles per second that passed", "e9")
+        found.append(
+            f"the {what} differ{'s' if sure and also else ''}: {a / 1e9:.3g}{unit} in A, {b / 1e9:.3g}{unit} in B"
         )
     for name, mine, others in (("A", first, second), ("B", second, first)):
         alone = [event for event in mine.events if event not in set(others.events)]

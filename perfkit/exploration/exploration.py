@@ -12,13 +12,14 @@ import pandas as pd
 from perfkit.base.results import Tabled, draw
 from perfkit.errors import MissingFileError, PerfkitError, SettingError, counted, expect
 from perfkit.exploration import facts as known
+from perfkit.exploration.costs import usual_costs, work_in_words
 from perfkit.exploration.measure_next import advice
-from perfkit.exploration.methods import Tried, try_all, usual_costs, work_in_words
+from perfkit.exploration.methods import Tried, try_all
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.readers.open_samples import dump_files, is_shipped, open_samples
 from perfkit.readers.read import events_of, read_samples
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import WORK_EVENTS, normalise, per_unit
+from perfkit.samples.events import WORK_EVENTS, modes, normalise, per_unit
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _ORDER = ("top-down", "Bottlenecks", "CPI stack", "SPIRE", "typical costs")
 _RATIO = 1.1
+_MUCH = 0.3  # of the cycles, in the kernel
 _STAND_IN = "stands in for the throughput"
 
 
@@ -145,8 +147,9 @@ def explore(
             raise kind("no dump could be read: " + " | ".join(failed))
     if isinstance(model, str | Path):
         model = SpireModel.load(model)
-    samples = _joined(parts, failed)
-    tried = try_all(samples, model)
+    samples, damaged = known.sound(_joined(parts, failed))
+    doubt = damaged or known.impossible(samples)
+    tried = [_doubted(each, doubt) for each in try_all(samples, model)]
     compared = compared_runs(samples)
     frame = pd.DataFrame(
         [(t.method, t.trust, t.finding, t.why) for t in tried], columns=["method", "trust", "finding", "why"]
@@ -157,9 +160,9 @@ def explore(
         tried_out.extend(tried)
     return Exploration(
         frame,
-        headline(samples, tried, compared),
+        headline(samples, tried, compared, damaged),
         known.facts(samples),
-        tuple(known.quality(samples)),
+        (*([damaged] if damaged else []), *known.quality(samples)),
         samples.notes,
         tuple(advice(samples)),
         tuple(failed),
@@ -272,8 +275,18 @@ def per_work(samples: Samples, groups: pd.Series) -> pd.DataFrame:
     return out
 
 
-def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -> str:
-    """Return the first insight: of several runs what tells them apart, of one what it spends its time on."""
+def _doubted(tried: Tried, doubt: str) -> Tried:
+    """Return what a method found, never as supported where some of the counts cannot be."""
+    if not doubt or tried.trust != "supported":
+        return tried
+    return replace(tried, trust="uncertain", why=f"{tried.why}; {doubt}")
+
+
+def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame, damaged: str = "") -> str:
+    """Return the first insight: of several runs what tells them apart, of one what it spends its time on.
+
+    ``damaged`` says which intervals were left out, and why.
+    """
     label = "" if samples.kind == "measured" else f" [{samples.kind} data]"
     stand_in = samples.time_event != "seconds" and any(_STAND_IN in note for note in samples.notes)
     if stand_in and not any(one.trust in ("supported", "uncertain") and one.finding for one in tried):
@@ -301,8 +314,11 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
         amount = f"with {samples.time_event} as time and {samples.work_event} as work, {amount}"
     if partly := known.incomplete(samples):
         amount += f" ({partly})"
+    amount += "".join(f" ({told})" for told in (_of_modes(samples), _of_runs(samples), damaged) if told)
     if told := known.impossible(samples) or known.idle(samples):
         return f"{amount}: {told}.{label}"
+    if told := known.waits(samples):
+        amount = f"{told}. While it ran: {amount}"
     by_name = {t.method: t for t in tried}
     for trust in ("supported", "uncertain"):
         for method in _ORDER:
@@ -315,6 +331,24 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
     if doubted := next(iter(known.contradictions(samples).values()), ""):
         return f"{amount}; {doubted}.{label}"
     return f"{amount}; the events that were counted allow no further conclusion, see what to measure next.{label}"
+
+
+def _of_modes(samples: Samples) -> str:
+    """Say of which mode the throughput is, where it is the kernel's alone or the kernel takes much of the time."""
+    axes = [e for e in (samples.time_event, samples.work_event) if e != "seconds"]
+    share = known.in_kernel(samples)
+    told = f"{share:.0%} of the cycles are the kernel's" if share >= _MUCH else ""
+    only = {modes(e) for e in axes}
+    if only in ({"k"}, {"u"}) and (told or only == {"k"}):
+        words = f"of {'kernel' if only == {'k'} else 'user'} mode only"
+        return f"{words}; {told}" if told else words
+    return told
+
+
+def _of_runs(samples: Samples) -> str:
+    """Say how far repeated runs spread, where perf printed means of them."""
+    repeats, told = known.spread(samples)
+    return f"mean of {repeats} runs: {told}" if told else ""
 
 
 def _joint(samples: Samples, compared: pd.DataFrame) -> str:
@@ -345,4 +379,4 @@ def _joint(samples: Samples, compared: pd.DataFrame) -> str:
                 f"{compared.loc[fast, event]:.3g} per 1000 {work_in_words(samples)}, at its usual cost "
                 f"{'all' if share >= 1 else f'{share:.0%}'} of the difference (uncertain)"
             )
-    return f"{opening}{told or '; none of the counted events accounts for it'}."
+    return f"{opening}{told or '; none of the events whose usual cost is known accounts for it'}."

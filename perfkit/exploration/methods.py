@@ -10,6 +10,7 @@ import pandas as pd
 
 from perfkit.base.results import Summarised
 from perfkit.errors import PerfkitError, counted, listed
+from perfkit.exploration.costs import cost_in_words
 from perfkit.exploration.facts import FEW, contradictions
 from perfkit.exploration.models import nearest_core, simulated_model
 from perfkit.fitters.bottlenecks.explanation import Explanation
@@ -21,28 +22,10 @@ from perfkit.fitters.spire.model import SpireModel
 from perfkit.fitters.topdown import TopDown
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core, per_unit
-from perfkit.samples.processors import misses_level, processor_of
+from perfkit.samples.processors import processor_of
 from perfkit.samples.table import Samples
 
 Trust = Literal["supported", "uncertain", "unsupported", "not applicable"]
-# What one event usually costs, in cycles, on cores of today: to order events of dumps that allow no fit.
-TYPICAL_COSTS: tuple[tuple[tuple[str, ...], float], ...] = (
-    (("branch-misses", "branch-load-misses", "br_misp_retired.all_branches", "ex_ret_brn_misp", "papi_br_msp",
-      "retired_br_inst_misp", "retired_branch_instructions_mispredicted"), 17),
-    (("llc-load-misses", "cache-misses", "longest_lat_cache.miss", "mem_load_retired.l3_miss", "papi_l3_tcm",
-      "ls_dmnd_fills_from_sys.dram_io_near", "ls_dmnd_fills_from_sys.mem_io_local"), 200),
-    (("ll_cache_miss_rd",), 200),
-    (("l2_rqsts.miss", "mem_load_retired.l2_miss", "l2d_cache_refill", "papi_l2_tcm", "papi_l2_dcm"), 40),
-    (("l1-dcache-load-misses", "l1d.replacement", "mem_load_retired.l1_miss", "l1d_cache_refill", "papi_l1_dcm"), 12),
-    (("l1-icache-load-misses", "l1i_cache_refill", "icache.misses", "papi_l1_icm"), 12),
-    (("dtlb-load-misses", "itlb-load-misses", "dtlb_load_misses.walk_completed", "itlb_misses.walk_completed",
-      "papi_tlb_dm", "papi_tlb_im"), 30),
-    (("page-faults", "faults", "minor-faults"), 1000),
-)  # fmt: skip
-# LIKWID writes Intel's names with underscores alone: MEM_LOAD_RETIRED_L3_MISS.
-_COSTS = {name.replace(".", "_"): cost for names, cost in TYPICAL_COSTS for name in names}
-
-
 # What tells a part of the second level of top-down from the rest of its first level, on Intel since Sapphire Rapids.
 _SECOND_LEVEL = {
     "back_end": ("topdown-be-bound", "topdown-mem-bound", "memory", "execution units"),
@@ -165,16 +148,12 @@ def _bottlenecks(samples: Samples) -> Tried:
     first = str(answers.value_counts().index[0])
     least = found.why(str(answers.index[answers == first][0])).splitlines()
     if first == CANNOT_TELL:
-        trust: Trust = "not applicable" if len(found.events) < FEW_EVENTS else "unsupported"
         asked = next((line for line in least if line.startswith("measure next")), "")
-        return Tried(
-            "Bottlenecks",
-            trust,
-            "",
-            f"{least[0]}" + (f"; {guessed}" if others else "") + (f"; {asked}" if asked else ""),
-            how,
-            found,
-        )
+        why = f"{least[0]}" + (f"; {guessed}" if others else "") + (f"; {asked}" if asked else "")
+        if partly := _of_what_can_be_told(found, runs):
+            return Tried("Bottlenecks", "uncertain", partly, why, how, found)
+        trust: Trust = "not applicable" if len(found.events) < FEW_EVENTS else "unsupported"
+        return Tried("Bottlenecks", trust, "", why, how, found)
     mine = [run for run in runs if answers[run] == first]
     rows = pd.DataFrame([found.of(run).iloc[0] for run in mine])
     share = float(rows["probability"].min())
@@ -192,6 +171,23 @@ def _bottlenecks(samples: Samples) -> Tried:
     why = f"{counted(len(found.events), 'events')} of {core}, by what was learnt of simulated runs"
     why += f"; {'; '.join(doubts)}" if doubts else ""
     return Tried("Bottlenecks", "uncertain" if doubts else "supported", finding, why, how, found)
+
+
+def _of_what_can_be_told(found: Explanation, runs: list[str]) -> str:
+    """Say what takes a run's time by the events that are there, where they leave the answer open; else ""."""
+    if len(runs) != 1 or len(found.doubts):
+        return ""
+    if beside := found.beside(runs[0]):
+        return beside[0]
+    rows = found.of(runs[0])
+    first = rows.iloc[0]
+    silent = int((rows["status"] == CANNOT_TELL).sum())
+    if first["status"] != "told" or not silent or not first["probability"] >= _SURE or not first["evidence"]:
+        return ""
+    return (
+        f"of the {len(rows) - silent} of {len(rows)} classes that can be told, {first['resource']} is likeliest "
+        f"({first['probability']:.0%}): {str(first['evidence']).partition(';')[0]}"
+    )
 
 
 def _second(found: Explanation, runs: list[str]) -> str:
@@ -287,50 +283,16 @@ def _spire(samples: Samples, model: SpireModel | None) -> Tried:
     return Tried("SPIRE", trust, finding, why, "model.rank(samples).plot()", ranking)
 
 
-def usual_cost(event: str, family: str = "") -> float | None:
-    """Return what one such event usually costs, in cycles, on a family of processors; None where nobody said."""
-    name = {"": event, "L2": "l2_rqsts.miss", "L1D": "l1d_cache_refill"}[misses_level(event, family)]
-    return _COSTS.get(normalise(name).replace(".", "_"))
-
-
-def usual_costs(samples: Samples) -> dict[str, float]:
-    """Return the usual cost, in cycles, of each event that has one and may be a cause of the samples' time."""
-    family, _ = processor_of(samples)
-    doubted = contradictions(samples)
-    every = [str(e) for e in (*samples.events, samples.work_event) if e not in doubted]
-    found = {e: usual_cost(e, family) for e in every}
-    return {
-        e: cost
-        for e, cost in found.items()
-        if cost is not None and not is_fixed_rate(e) and not other_core(e, samples.work_event)
-    }
-
-
 def typical_costs(samples: Samples) -> Tried:
     """Order the events by their rate times their usual cost: an estimate, for dumps of one interval too."""
-    cpi = 1 / samples.throughput() if samples.throughput() > 0 else np.nan
-    rates = samples.describe()["rate"]
-    costs = {e: rates[e] * cost / cpi for e, cost in usual_costs(samples).items() if np.isfinite(rates[e])}
-    if not costs or not np.isfinite(cpi) or samples.time_event == "seconds":
+    finding, shares = cost_in_words(samples)
+    if not finding:
         why = "no event whose usual cost is known was counted together with cycles and instructions"
         return Tried("typical costs", "not applicable", "", why)
-    first = max(costs, key=lambda e: costs[e])
-    share = costs[first]
-    told = f"up to {share:.0%}" if share <= 1 else "all"
-    finding = (
-        f"at its usual cost {first} would take {told} of the cycles"
-        if first == samples.work_event
-        else f"at its usual cost {first} would take {told} of the cycles ({rates[first] * 1000:.3g} per 1000 "
-        f"{work_in_words(samples)})"
-    )
-    if share < 0.05:
-        finding = f"none of the counted misses takes over {max(share, 0.001):.1%} of the cycles at its usual cost"
+    first = max(shares, key=lambda e: shares[e], default="")
+    if first and shares[first] < _WORTH_TELLING and (doubted := next(iter(contradictions(samples).values()), "")):
+        return Tried("typical costs", "not applicable", "", f"nothing is left that could take the time: {doubted}")
     why = "an estimate from rates; misses overlap, and costs differ"
     if normalise(first) == "cache-misses" and not processor_of(samples)[0]:
         why += "; cache-misses are taken for those of the last level, as on Intel's processors; on AMD's they are L2's"
-    return Tried("typical costs", "uncertain", finding, why, "", costs)
-
-
-def work_in_words(samples: Samples) -> str:
-    """Return what the work is counted in: instructions by whatever name, or the event that stands in for them."""
-    return "instructions" if normalise(samples.work_event) in WORK_EVENTS else samples.work_event
+    return Tried("typical costs", "uncertain", finding, why, "", shares)

@@ -139,7 +139,10 @@ _FEWEST_ALIKE, _MOST_COMPARED, _ALIKE = 10, 100_000, 0.2  # rows that are compar
 _MOST_OF_RATIO = 1000.0  # per thousand instructions
 _LENGTH = re.compile(r"second|elapsed|duration|run[ _-]?time|wall|real|took|[\[(_ ][mun]?s[\])]?$", re.IGNORECASE)
 _STAMP = re.compile(r"stamp|epoch|uptime|date|^ts$|^at$", re.IGNORECASE)
-_KILO = re.compile(r"k[ _]?(?:cycles|instr?(?:uctions?)?s?|insns?)$", re.IGNORECASE)
+_KILO = re.compile(
+    r"(?:k[ _]?(?:cycles|instr?(?:uctions?)?s?|insns?)|(?:cycles|instr?(?:uctions?)?s?|insns?)[ _.]k)$",
+    re.IGNORECASE,
+)
 _FAR = 3.0  # times the longest step: stamps that began elsewhere
 _SAME_CLOCK = 0.7  # of the logarithm: a core's clock varies by less than twice
 _FEWEST_WHOLE = 5  # counts, of which but one are whole
@@ -832,7 +835,8 @@ def _scaled(grid: Grid, values: dict[int, np.ndarray], report: Report) -> tuple[
     of = scaled_beside if any(bears_scale(grid.names[i]) for i in values) else scaled
     found = {i: of(grid.names[i]) for i in values}
     found = {i: f for i, f in found.items() if f[1] != 1.0}
-    if kilo := [grid.names[i] for i in values if _KILO.match(grid.names[i])]:
+    kilo = [grid.names[i] for i in values if _KILO.match(grid.names[i])]
+    if kilo and not {re.sub("k$", "u", name, flags=re.IGNORECASE) for name in kilo} & set(grid.names):
         report.note(
             f"caution: {', '.join(kilo)} may be thousands, or what the kernel did, and are read as they stand; if they "
             "are thousands, call them 'cycles (K)' and the like"

@@ -182,6 +182,12 @@ def spelt(name: str) -> str:
     return next((new + name.removeprefix(old) for old, new in known.items() if name.startswith(old)), name)
 
 
+_SOFTWARE = (
+    "task-clock", "cpu-clock", "context-switches", "cs", "cpu-migrations", "migrations", "page-faults", "faults",
+    "minor-faults", "major-faults", "alignment-faults", "emulation-faults", "duration_time", "user_time", "system_time",
+)  # fmt: skip
+
+
 def mode_cautions(time_event: str, work_event: str, events: Iterable[str]) -> list[str]:
     """Return a sentence for each way in which events count other modes (user, kernel) than time and work do."""
     axes = [e for e in (time_event, work_event) if e != "seconds"]
@@ -195,8 +201,10 @@ def mode_cautions(time_event: str, work_event: str, events: Iterable[str]) -> li
     mine, told = of_axes[0], []
     names = list(events)
     same_as_axes = {normalise(e) for e in axes}
+    # What the kernel counts itself has no mode, and what was counted in this mode, too, needs no advice.
+    no_advice = {*_SOFTWARE, *(normalise(e) for e in names if modes(e) == mine)}
     for other in ("ku", "u", "k"):
-        apart = [e for e in names if modes(e) == other != mine and normalise(e) not in same_as_axes]
+        apart = [e for e in names if modes(e) == other != mine and normalise(e) not in same_as_axes | no_advice]
         if apart:
             told.append(
                 f"{listed(apart, 4)} {'count' if len(apart) > 1 else 'counts'} {words[other]}, {listed(axes)} "

@@ -398,7 +398,7 @@ def test_two_dumps_of_counters(perfkit, tmp_path):
     for name, cycles in {"a.csv": 2000, "b.csv": 3000}.items():
         (tmp_path / name).write_text(DUMP.format(cycles=cycles))
     told = perfkit("diff", "a.csv", "b.csv", "--html", "d.html", "-o", "d.md")
-    assert "CPI: a.csv 2, b.csv 3: +50.0% time per work" in told
+    assert "CPI: a.csv 2, b.csv 3: +50.0% cycles per instruction" in told
     assert "simulated" not in told
     found = json.loads(perfkit("diff", "a.csv", "b.csv", "--json"))
     assert found["kind"] == "measured"
@@ -418,7 +418,7 @@ def test_dumps_whose_time_and_work_have_names_of_their_own(perfkit, sources, tmp
     assert "--time-event EVENT" in refused
     assert "time_event=" not in refused
     told = perfkit("diff", "a.csv", "b.csv", "--time-event", "zyk", "--work-event", "bfl")
-    assert "a.csv 2, b.csv 3: +50.0% time per work" in told
+    assert "a.csv 2, b.csv 3: +50.0% zyk per bfl" in told
     assert "--work-event is for dumps" in perfkit("diff", *sources, *CALL, "--work-event", "bfl", status=2)
 
 

@@ -28,6 +28,7 @@ from perfkit.fitters.spire.summary import EventSummary, counted_table, merge_eve
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core
 from perfkit.samples.fleet import Fleet, expect_fleet
+from perfkit.samples.impossible import warn_of_impossible
 from perfkit.samples.table import Samples, expect_samples
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _summaries(samples: Samples | Fleet, settings: Spire) -> dict[str, EventSumm
                 f"expected events besides {samples.time_event} (time) and {samples.work_event} (work); found none"
             )
         return {event: found[event] for event in samples.events if event in found}
-    points = arrange(samples, settings.min_running)
+    points = arrange(warn_of_impossible(samples, "the training"), settings.min_running)
     counted = points.counted.to_numpy()
     return {event: summarise(*points.of(i)[1:], counted[i].tolist()) for i, event in enumerate(points.events)}
 
@@ -278,7 +279,8 @@ class SpireModel(Summarised):
         Warns
         -----
         PerfkitWarning
-            Events that are not in both the training and these samples: the ranking is of the others.
+            Events that are not in both the training and these samples: the ranking is of the others. Intervals of more
+            instructions per cycle than any core ends: they are left out.
 
         Raises
         ------
@@ -290,6 +292,7 @@ class SpireModel(Summarised):
         if bootstrap < 0 or not 0.0 < level < 1.0:
             raise SettingError(f"expected bootstrap >= 0 and 0 < level < 1; found {bootstrap} and {level}")
         self._check_events(samples)
+        samples = warn_of_impossible(samples, "the ranking")
         points = arrange(samples, self.settings.min_running)
         return rank_points(
             points,
