@@ -21,6 +21,7 @@ from perfkit.readers.read import events_of, read_samples
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import WORK_EVENTS, modes, normalise, per_unit
 from perfkit.samples.fleet import Fleet
+from perfkit.samples.processors import processor_of
 from perfkit.samples.table import Samples, expect_samples
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def explore(
             raise kind("no dump could be read: " + " | ".join(failed))
     if isinstance(model, str | Path):
         model = SpireModel.load(model)
+    alone = _each_alone(parts, model)
     samples, damaged = known.sound(_joined(parts, failed))
     doubt = damaged or known.impossible(samples)
     tried = [_doubted(each, doubt) for each in try_all(samples, model)]
@@ -154,14 +156,20 @@ def explore(
     frame = pd.DataFrame(
         [(t.method, t.trust, t.finding, t.why) for t in tried], columns=["method", "trust", "finding", "why"]
     )
+    facts, told = known.facts(samples), headline(samples, tried, compared, damaged)
+    if alone:
+        frame = pd.concat([one.methods.assign(method=one.methods["method"] + f" ({name})") for name, one in alone])
+        frame = frame.reset_index(drop=True)
+        facts["processor"] = "; ".join(f"{name}: {one.facts['processor']}" for name, one in alone)
+        told += "".join(f" {name}: {one.headline}" for name, one in alone)
     if samples_out is not None:
         samples_out.append(samples)
     if tried_out is not None:
         tried_out.extend(tried)
     return Exploration(
         frame,
-        headline(samples, tried, compared, damaged),
-        known.facts(samples),
+        told,
+        facts,
         (*([damaged] if damaged else []), *known.quality(samples)),
         samples.notes,
         tuple(advice(samples)),
@@ -273,6 +281,14 @@ def per_work(samples: Samples, groups: pd.Series) -> pd.DataFrame:
     out = pd.DataFrame({"time per work": each["time"] / each["work"].where(each["work"] > 0)}).join(rates)
     out.index = out.index.astype(str).rename("run")
     return out
+
+
+def _each_alone(parts: Sequence[Samples], model: SpireModel | None) -> list[tuple[str, Exploration]]:
+    """Return what each dump says by itself, where they are of several processors: no method takes these together."""
+    if len({processor_of(part) for part in parts}) < 2:
+        return []
+    names = [str(part.runs.index[0]) if len(part.runs) == 1 else str(part.runs["source"].iloc[0]) for part in parts]
+    return [(name, explore(part, model=model)) for name, part in zip(names, parts, strict=True)]
 
 
 def _doubted(tried: Tried, doubt: str) -> Tried:

@@ -112,6 +112,11 @@ def _topdown(samples: Samples) -> Tried:
     why = f"the events of {found.scheme} are there, over {len(shares):,} intervals"
     if outside:
         return Tried("top-down", "unsupported", "", f"{why}, but fractions lie outside 0 to 1", "", found)
+    each = found.runs.drop(columns="retiring").dropna().idxmax(axis=1)
+    if len(set(each)) > 1:
+        told = listed([f"{run}: {str(where).replace('_', ' ')}" for run, where in each.items()], 4)
+        why += f"; the runs lose most to different parts ({told}), of which the mean tells nothing"
+        return Tried("top-down", "uncertain", finding, why, "pk.TopDown().fit(samples).plot()", found)
     return Tried("top-down", "supported", finding, why, "pk.TopDown().fit(samples).plot()", found)
 
 

@@ -836,7 +836,8 @@ def _scaled(grid: Grid, values: dict[int, np.ndarray], report: Report) -> tuple[
     found = {i: of(grid.names[i]) for i in values}
     found = {i: f for i, f in found.items() if f[1] != 1.0}
     kilo = [grid.names[i] for i in values if _KILO.match(grid.names[i])]
-    if kilo and not {re.sub("k$", "u", name, flags=re.IGNORECASE) for name in kilo} & set(grid.names):
+    users = {f"{name[:-1]}u" for name in kilo if name.lower().endswith("k")}  # cycles_k beside cycles_u
+    if kilo and not users & set(grid.names):
         report.note(
             f"caution: {', '.join(kilo)} may be thousands, or what the kernel did, and are read as they stand; if they "
             "are thousands, call them 'cycles (K)' and the like"

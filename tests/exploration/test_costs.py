@@ -63,3 +63,24 @@ def test_what_bottlenecks_can_tell_goes_before_usual_costs(tmp_path):
     assert told.startswith("IPC 0.4: page walks, at least 70% of the cycles")
     told = headline(tmp_path, arith__divider_active=3_900_000_000, **few)
     assert "dividers is likeliest" in told
+
+
+def test_dumps_of_several_processors_are_each_answered_by_itself(tmp_path):
+    """The dump of an Intel was refused for the other file's events, and all of them were called AMD's."""
+    few = {"branch-misses": (31_000_000, 1)}
+    own = {"intel": {"mem_load_retired.l3_miss": (3_000, 1)}, "amd": {"ex_ret_brn_misp": (44_000_000, 1)}}
+    paths = []
+    for name, counts in own.items():
+        made = table_of_perf(tmp_path, WHOLE | few | counts)
+        paths.append(made.rename(tmp_path / f"{name}.txt"))
+    found = pk.explore(paths)
+    assert found.facts["processor"].startswith("intel: Intel")
+    assert "; amd: AMD" in found.facts["processor"]
+    for path in paths:
+        alone = pk.explore(path)
+        assert f"{path.stem}: {alone.headline}" in found.headline
+        rows = found.methods.set_index("method")["trust"]
+        assert all(rows[f"{row.method} ({path.stem})"] == row.trust for row in alone.methods.itertuples())
+    same = pk.explore([paths[0], table_of_perf(tmp_path, WHOLE | own["intel"])])
+    assert "Intel, by the names" in same.facts["processor"]
+    assert "top-down" in set(same.methods["method"])

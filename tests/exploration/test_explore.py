@@ -958,7 +958,7 @@ def test_intervals_of_several_places_are_told_as_such(tmp_path):
     rows = "".join(f"{t},{cpu},{1000 + t},{2000 + cpu}\n" for t in (1, 2, 3) for cpu in (0, 1))
     (tmp_path / "two.csv").write_text(f"t_s,cpu,cycles,instructions\n{rows}")
     found = pk.explore(tmp_path / "two.csv").facts
-    assert found["intervals"].startswith("6 of 2 places, 6 s in all")
+    assert found["intervals"].startswith("6 of 2 places, 3 s in all")  # side by side
     assert found["places"] == "0 and 1"
     (tmp_path / "one.csv").write_text("t_s,cycles,instructions\n1,1000,2000\n2,1100,2100\n")
     assert "places" not in pk.explore(tmp_path / "one.csv").facts
