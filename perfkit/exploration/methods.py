@@ -186,6 +186,7 @@ def _bottlenecks(samples: Samples) -> Tried:
     differ = [told for run in mine for told in found.phases(run)][:1]
     doubts = [guessed] if others else []
     doubts += differ
+    doubts += [told for run in mine for told in found.left_out(run)][:1]
     doubts += [f"it is {share:.0%} likely"] if share < _SURE else []
     doubts += ["other runs are held back by something else"] if len(mine) < len(runs) else []
     doubts += [f"not modelled: {told}" for told in found.beside(mine[0])[:1]]
