@@ -58,6 +58,7 @@ _SAME_AS_TIME = frozenset(
         "resource_stalls.any", "ex_no_retire.all", "stalled-cycles-backend", "stalled-cycles-frontend",
     }
 )  # fmt: skip
+_PART = 1.1  # of the first level, which a part of the second may be by chance
 _SURE, _JUDGED, FEW_EVENTS = 0.9, 300, 8
 _WORTH_TELLING = 0.05  # the probability of a second class
 _ABOVE_BOUND = 1.02  # times the lowest bound: what was reached refutes it
@@ -121,15 +122,32 @@ def _topdown(samples: Samples) -> Tried:
     lost = found.runs.mean()
     main = lost.drop("retiring").idxmax()
     outside = bool(((found.runs < -0.02) | (found.runs > 1.02)).any(axis=None))
-    words = str(main).replace("_", " ")
+    words = {"bad_speculation": "bad speculation"}.get(str(main), f"the {str(main).replace('_', ' ')}")
     finding = (
-        f"{lost['retiring']:.0%} of the issue slots retire work; most of the others are lost to the {words} "
+        f"{lost['retiring']:.0%} of the issue slots retire work; most of the others are lost to {words} "
         f"({lost[main]:.0%}{_second_level(samples, str(main), float(lost[main]))})"
     )
-    why = f"the events of {found.scheme} are there, over {len(shares):,} intervals"
+    why = f"the events of {found.scheme} are there, over {counted(len(shares), 'intervals')}"
+    if len(found.doubts):
+        return Tried("top-down", "unsupported", "", f"{why}, but {found.doubts['doubt'].iloc[0]}", "", found)
     if outside:
         return Tried("top-down", "unsupported", "", f"{why}, but fractions lie outside 0 to 1", "", found)
-    return Tried("top-down", "supported", finding, why, "pk.TopDown().fit(samples).plot()", found)
+    trust: Trust = "supported"
+    beside = [*found.remarks["remark"][:1], *_parts_above(samples)[:1]]
+    if beside:
+        trust, why = "uncertain", "; ".join([why, *beside])
+    return Tried("top-down", trust, finding, why, "pk.TopDown().fit(samples).plot()", found)
+
+
+def _parts_above(samples: Samples) -> list[str]:
+    """Return which parts of the second level were counted above their first level, which they are a part of."""
+    each = samples.describe()["rate"].items()
+    rates = {normalise(str(e)): rate for e, rate in each if not other_core(str(e), samples.work_event)}
+    return [
+        f"{part} is {rates[part] / rates[of]:.0%} of {of}, a part of which it is: count all in one group"
+        for of, part, *_ in _SECOND_LEVEL.values()
+        if rates.get(of, 0) > 0 and rates.get(part, 0.0) > _PART * rates[of]
+    ]
 
 
 def _second_level(samples: Samples, main: str, share: float) -> str:
