@@ -103,3 +103,50 @@ def test_intervals_agree_where_a_program_has_one_phase(tmp_path):
     found = pk.Bottlenecks.load("skylake_x").explain(counted(tmp_path, ipc=0.02, phases=[CHASE]))
     assert found.answer("app") == "memory latency"
     assert not found.phases("app")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"longest_lat_cache.miss": 1e-6}, "cycle_activity.stalls_l3_miss is 9.62e+05 times longest_lat_cache.miss"),
+        (
+            {"mem_load_retired.l3_hit": 0.0042},
+            "l3_hit + mem_load_retired.l3_miss is 1.93 times mem_load_retired.l2_miss",
+        ),
+        ({"mem_load_retired.l3_miss": 0.0}, "mem_load_retired.l2_miss is 44"),
+    ],
+)
+def test_waits_for_memory_without_misses_are_a_contradiction(changes, told, tmp_path):
+    """All misses of L2 hit L3, and 95 % of the cycles wait for misses of L3: "memory latency, 95 %, supported"."""
+    samples = counted(tmp_path, ipc=0.02, phases=[CHASE | changes], n=3)
+    found = pk.Bottlenecks.load("skylake_x").explain(samples, intervals=False)
+    assert found.answer("app") == "cannot tell"
+    assert told in found.doubts["doubt"][0]
+
+
+def test_stores_that_fill_their_buffer_are_named(tmp_path):
+    """In 0.82 of the cycles: "store forwarding or instruction latency"."""
+    stores = CHAIN | {
+        "cycle_activity.stalls_total": 0.86, "exe_activity.1_ports_util": 0.08, "exe_activity.2_ports_util": 0.04,
+        "resource_stalls.sb": 0.9, "exe_activity.bound_on_stores": 0.82, "mem_inst_retired.all_stores": 0.19,
+        "uops_retired.retire_slots": 0.4, "uops_dispatched_port.port_4": 0.19,
+    }  # fmt: skip
+    found = pk.Bottlenecks.load("skylake_x").explain(counted(tmp_path, ipc=0.38, phases=[stores], n=3), intervals=False)
+    assert "stores that wait in a full store buffer" in found.summary()
+    assert "82%" in found.summary()
+
+
+def test_golden_coves_own_names_of_stalls_are_known(tmp_path):
+    rates = {"memory_activity.stalls_l3_miss": 0.9, "memory_activity.stalls_l2_miss": 0.91}
+    samples = counted(tmp_path, ipc=0.02, phases=[rates], n=2)
+    used = pk.Bottlenecks.load("golden_cove").explain(samples, intervals=False).events
+    assert {"exec.0.pending.l2", "exec.0.pending.l3"} <= set(used["simulated"])
+
+
+def test_a_dump_of_another_processor_is_not_said_to_count_what_cannot_be(tmp_path):
+    """ "no sandy_bridge can count so: ... not an event of sandy_bridge" """
+    rates = {"mem_load_uops_retired.l3_hit": 0.001, "mem_load_uops_retired.l3_miss": 0.001}
+    samples = counted(tmp_path, ipc=0.5, phases=[rates], n=2)
+    said_ = pk.Bottlenecks.load("sandy_bridge").explain(samples, intervals=False).summary()
+    assert "it was counted on another processor: " in said_
+    assert "can count so" not in said_

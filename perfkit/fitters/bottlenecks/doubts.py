@@ -23,9 +23,11 @@ from perfkit.samples.table import Samples
 # the fewer looks a count is scaled up from (of simulated runs counted 0.1 of the time, none is beyond 8).
 _APART, _IN_TURNS, _SCALED = 1.25, 2.0, 0.8
 _TRANSLATION = "address translation"
+# What passes beside what such classes wait for, as in simulated runs: stores wait for lines, too.
+_BESIDE = {_TRANSLATION: (*OF_MISSES, "store buffer"), "store buffer": (*OF_MISSES, "store ports")}
 _LEAST = 0.05  # of the cycles: what takes less and is not modelled changes no answer
 CONTRADICT, NO_TIME = "counts contradict each other", "no"
-LEFT_OUT = "left out"  # intervals whose counts cannot be
+LEFT_OUT, DAMAGED = "left out", "counts that cannot be in"  # intervals whose counts cannot be
 FASTER = "how full it is cannot be told, nor what holds it back"
 TOO_FEW = "too few turns (a hundredth of the time, or ten milliseconds, at most): taken as not counted"
 # Of the time, and cycles of counting (ten milliseconds at 3 GHz; perf turns every one to four): what was counted less
@@ -170,7 +172,9 @@ def contradicting_counts(samples: Samples, part_of: pd.Series | None = None) -> 
 
 def as_said(told: str, core: str) -> str:
     """Return why a run's counts cannot be believed, as part of a sentence."""
-    return told if told.startswith((CONTRADICT, NO_TIME + " ")) else f"no {core} can count so: {told}"
+    if ": not an event of " in told or ": an event of " in told:
+        return f"it was counted on another processor: {told}"
+    return told if told.startswith((CONTRADICT, NO_TIME + " ", DAMAGED)) else f"no {core} can count so: {told}"
 
 
 def _too_many(above: str, below: str, upper: float, lower: float, most: float) -> str:
@@ -221,7 +225,7 @@ def without_judged(
     for run, thing, of, share, left in zip(*(found[c] for c in ("run", "what", "of", "share", "left")), strict=True):
         name, speedup = first[str(run)]
         known = of in classes
-        judged = of == name or (of == _TRANSLATION and name in (*OF_MISSES, "store buffer"))
+        judged = of == name or name in _BESIDE.get(of, ())
         keep.append(not known or (not judged and _is_ahead(share, left, speedup)))
         what.append(f"{thing}, more than in runs that the model knows" if known else thing)
     return found.assign(what=what)[np.array(keep, dtype=np.bool_)]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import counted
 from perfkit.fitters.bottlenecks.doubts import (
+    DAMAGED,
     LEFT_OUT,
     contradicting_counts,
     impossible_beyond,
@@ -24,7 +25,6 @@ from perfkit.samples.table import Samples, complete_runs
 
 _KEYS = ["run", "place", "interval"]
 _MOST_LEFT_OUT = 0.1  # of a run's cycles: without more than that, what is left is another program
-_DAMAGED = "counts that cannot be in"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def without_impossible(
             left_out[str(run)] = f"{LEFT_OUT}: {words}"
             drop |= set(mine.index)
         else:
-            damaged[str(run)] = f"{_DAMAGED} {words}"
+            damaged[str(run)] = f"{DAMAGED} {words}"
     if not drop:
         return Kept(samples, left_out, damaged)
     return Kept(samples.select(mask=~apart.table["run"].isin(drop).to_numpy()), left_out, damaged)
