@@ -19,7 +19,7 @@ from perfkit.fitters.bottlenecks.recognise import core_of
 from perfkit.fitters.cpi.checks import inseparable
 from perfkit.fitters.cpi.stack import CpiFit, CpiStack
 from perfkit.fitters.spire.model import SpireModel
-from perfkit.fitters.topdown import TopDown
+from perfkit.fitters.topdown import TopDown, TopDownFractions
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core, per_unit
 from perfkit.samples.processors import processor_of
@@ -41,6 +41,7 @@ _SAME_AS_TIME = frozenset(
         "resource_stalls.any", "ex_no_retire.all", "stalled-cycles-backend", "stalled-cycles-frontend",
     }
 )  # fmt: skip
+_PART = 1.1  # of the first level, which a part of the second may be by chance
 _SURE, _JUDGED, FEW_EVENTS = 0.9, 300, 8
 _WORTH_TELLING = 0.05  # the probability of a second class
 _ABOVE_BOUND = 1.02  # times the lowest bound: what was reached refutes it
@@ -104,20 +105,41 @@ def _topdown(samples: Samples) -> Tried:
     lost = found.runs.mean()
     main = lost.drop("retiring").idxmax()
     outside = bool(((found.runs < -0.02) | (found.runs > 1.02)).any(axis=None))
-    words = str(main).replace("_", " ")
+    words = {"bad_speculation": "bad speculation"}.get(str(main), f"the {str(main).replace('_', ' ')}")
     finding = (
-        f"{lost['retiring']:.0%} of the issue slots retire work; most of the others are lost to the {words} "
+        f"{lost['retiring']:.0%} of the issue slots retire work; most of the others are lost to {words} "
         f"({lost[main]:.0%}{_second_level(samples, str(main), float(lost[main]))})"
     )
-    why = f"the events of {found.scheme} are there, over {len(shares):,} intervals"
+    why = f"the events of {found.scheme} are there, over {counted(len(shares), 'intervals')}"
+    if len(found.doubts):
+        return Tried("top-down", "unsupported", "", f"{why}, but {found.doubts['doubt'].iloc[0]}", "", found)
     if outside:
         return Tried("top-down", "unsupported", "", f"{why}, but fractions lie outside 0 to 1", "", found)
+    trust: Trust = "supported"
+    beside = [*found.remarks["remark"][:1], *_parts_above(samples)[:1], *_unlike(found)]
+    if beside:
+        trust, why = "uncertain", "; ".join([why, *beside])
+    return Tried("top-down", trust, finding, why, "pk.TopDown().fit(samples).plot()", found)
+
+
+def _parts_above(samples: Samples) -> list[str]:
+    """Return which parts of the second level were counted above their first level, which they are a part of."""
+    each = samples.describe()["rate"].items()
+    rates = {normalise(str(e)): rate for e, rate in each if not other_core(str(e), samples.work_event)}
+    return [
+        f"{part} is {rates[part] / rates[of]:.0%} of {of}, a part of which it is: count all in one group"
+        for of, part, *_ in _SECOND_LEVEL.values()
+        if rates.get(of, 0) > 0 and rates.get(part, 0.0) > _PART * rates[of]
+    ]
+
+
+def _unlike(found: TopDownFractions) -> list[str]:
+    """Say that runs lose most of their slots to different parts; nothing where all lose it to the same."""
     each = found.runs.drop(columns="retiring").dropna().idxmax(axis=1)
-    if len(set(each)) > 1:
-        told = listed([f"{run}: {str(where).replace('_', ' ')}" for run, where in each.items()], 4)
-        why += f"; the runs lose most to different parts ({told}), of which the mean tells nothing"
-        return Tried("top-down", "uncertain", finding, why, "pk.TopDown().fit(samples).plot()", found)
-    return Tried("top-down", "supported", finding, why, "pk.TopDown().fit(samples).plot()", found)
+    if len(set(each)) < 2:
+        return []
+    told = listed([f"{run}: {str(where).replace('_', ' ')}" for run, where in each.items()], 4)
+    return [f"the runs lose most to different parts ({told}), of which the mean tells nothing"]
 
 
 def _second_level(samples: Samples, main: str, share: float) -> str:
@@ -170,6 +192,7 @@ def _bottlenecks(samples: Samples) -> Tried:
     differ = [told for run in mine for told in found.phases(run)][:1]
     doubts = [guessed] if others else []
     doubts += differ
+    doubts += [told for run in mine for told in found.left_out(run)][:1]
     doubts += [f"it is {share:.0%} likely"] if share < _SURE else []
     doubts += ["other runs are held back by something else"] if len(mine) < len(runs) else []
     doubts += [f"not modelled: {told}" for told in found.beside(mine[0])[:1]]

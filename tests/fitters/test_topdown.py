@@ -50,7 +50,7 @@ def test_the_width_can_be_given():
 
 def test_events_that_count_slots_themselves():
     events = {"topdown-retiring": 10, "topdown-fe-bound": 20, "topdown-bad-spec": 30, "topdown-be-bound": 40}
-    assert fractions(counted({"cycles": 7, **events})) == pytest.approx(named(0.1, 0.2, 0.3, 0.4))
+    assert fractions(counted({"cycles": 20, **events})) == pytest.approx(named(0.1, 0.2, 0.3, 0.4))
     linux = {
         "topdown-total-slots": 4000,
         "topdown-slots-issued": 1400,
@@ -58,7 +58,7 @@ def test_events_that_count_slots_themselves():
         "topdown-fetch-bubbles": 800,
         "topdown-recovery-bubbles": 200,
     }
-    assert fractions(counted({"cycles": 7, **linux})) == pytest.approx(named(0.25, 0.2, 0.15, 0.4))
+    assert fractions(counted({"cycles": 1000, **linux})) == pytest.approx(named(0.25, 0.2, 0.15, 0.4))
 
 
 def test_amd_zen_4():
@@ -104,7 +104,7 @@ def test_missing_events_are_named_for_each_family():
 
 
 def test_a_scheme_can_be_chosen():
-    both = INTEL | {"topdown-retiring": 1, "topdown-fe-bound": 1, "topdown-bad-spec": 1, "topdown-be-bound": 1}
+    both = INTEL | dict.fromkeys(("topdown-retiring", "topdown-fe-bound", "topdown-bad-spec", "topdown-be-bound"), 1250)
     assert TopDown().fit(counted(both)).scheme == SCHEMES[0].name
     assert fractions(counted(both), scheme="Intel before Ice Lake")["front_end"] == pytest.approx(0.2)
     for wrong in ({"scheme": "Itanium"}, {"width": 0}, {"width": np.nan}):
@@ -171,3 +171,89 @@ def test_cycles_are_those_of_the_time_axis_where_several_events_count_them(tmp_p
         assert _names(samples)[CYCLES] == asked
     (tmp_path / "b.csv").write_text("cycles,seconds,instructions\n3000,1.5,6000\n4000,2.25,6100\n")
     assert _names(pk.read_samples(tmp_path / "b.csv", time_event="seconds"))[CYCLES] == "cycles"
+
+
+METRICS = ("topdown-retiring", "topdown-fe-bound", "topdown-bad-spec", "topdown-be-bound")
+
+
+def metrics(*parts, cycles=1000, slots=6000, instructions=1):
+    return {**dict(zip(METRICS, parts, strict=True)), "cycles": cycles, "slots": slots, "instructions": instructions}
+
+
+@pytest.mark.parametrize(
+    ("interval", "told"),
+    [
+        (metrics(3000, 2000, 3000, 2500), "all of the slots, and are 175% of them"),
+        (metrics(900, 600, 600, 1200), "all of the slots, and are 55% of them"),
+        (metrics(300, 300, 300, 600, slots=1500), "1.5 were counted"),
+        (metrics(500, 1000, 500, 4000, instructions=3000), "6 instructions for each slot that retired"),
+    ],
+)
+def test_slots_that_cannot_be_are_doubted_with_the_figure(interval, told):
+    """Parts of 183 % of the slots were scaled to a whole, and supported."""
+    with pytest.warns(PerfkitWarning, match=told):
+        found = TopDown().fit(counted(interval))
+    assert "unsupported: " in found.summary()
+    assert told in found.doubts["doubt"][0]
+
+
+def test_one_interval_whose_slots_cannot_be_is_left_out():
+    whole = metrics(1500, 1000, 500, 3000)
+    found = TopDown().fit(counted(*[whole] * 14, metrics(1500, 1000, 20000, 3000), *[whole] * 3))
+    assert found.runs.loc["a"].tolist() == pytest.approx([0.25, 1 / 6, 1 / 12, 0.5])
+    assert "left out: interval 14 of 18: " in found.summary()
+    early = INTEL | {"uops_retired.retire_slots": 90000}
+    found = TopDown().fit(counted(*[INTEL] * 11, early))
+    assert found.runs.loc["a"].tolist() == pytest.approx([0.25, 0.2, 0.15, 0.4])
+    assert "interval 11 of 12" in found.remarks["remark"][0]
+
+
+def test_several_such_intervals_are_a_doubt():
+    whole, damaged = metrics(1500, 1000, 500, 3000), metrics(1500, 1000, 20000, 3000)
+    with pytest.warns(PerfkitWarning, match="is not supported"):
+        found = TopDown().fit(counted(whole, damaged, whole, damaged, whole, whole))
+    assert "of them" in found.doubts["doubt"][0]
+
+
+AMD = {
+    "cycles": 1000,
+    "ex_ret_ops": 1800,
+    "de_src_op_disp.all": 2000,
+    "de_no_dispatch_per_slot.no_ops_from_frontend": 2400,
+}
+
+
+def test_amds_slots_are_those_of_the_processor():
+    """Zen 5 has 8 slots per cycle: read as 6, its front end held back what waits for its back end."""
+    by_counts = AMD | {"de_no_dispatch_per_slot.backend_stalls": 3600}
+    assert fractions(counted(by_counts)) == pytest.approx(named(0.225, 0.3, 0.025, 0.45))
+    four = AMD | {"de_no_dispatch_per_slot.backend_stalls": 1600}
+    assert fractions(counted(four)) == pytest.approx(named(0.3, 0.4, 1 / 30, 4 / 15))
+    samples = counted(AMD)
+    for name, front_end in (("AMD EPYC 9655 96-Core Processor", 0.3), ("AMD EPYC 9354 32-Core Processor", 0.4)):
+        host = pk.Samples(samples.table, samples.runs.assign(host=name), samples.time_event, samples.work_event)
+        assert fractions(host)["front_end"] == pytest.approx(front_end)
+
+
+def test_where_nothing_tells_amds_width_both_are_told():
+    with pytest.warns(PerfkitWarning, match="front end 40% or 30%"):
+        found = TopDown().fit(counted(AMD))
+    assert "give TopDown(width=)" in found.doubts["doubt"][0]
+    waits = AMD | {"de_no_dispatch_per_slot.no_ops_from_frontend": 300}
+    found = TopDown().fit(counted(waits))
+    assert found.main["a"] == "back_end"
+    assert "back end 62% or 71%" in found.remarks["remark"][0]
+
+
+def test_slots_of_the_other_thread_are_taken_out():
+    """AMD's smt_contention was back end; of Intel's two threads, each has half of the core's cycles."""
+    shared = AMD | {
+        "de_no_dispatch_per_slot.backend_stalls": 600,
+        "de_no_dispatch_per_slot.no_ops_from_frontend": 400,
+        "de_no_dispatch_per_slot.smt_contention": 3000,
+    }
+    assert fractions(counted(shared)) == pytest.approx(named(0.6, 2 / 15, 1 / 15, 0.2))
+    both = INTEL | {"cpu_clk_unhalted.thread_any": 1100, "int_misc.recovery_cycles_any": 110}
+    # 2200 slots: 1000 retired, 800 not delivered, 1400 - 1000 + 4 * 55 lost to speculation.
+    both = both | {"uops_issued.any": 1150, "idq_uops_not_delivered.core": 440}
+    assert fractions(counted(both)) == pytest.approx(named(1000 / 2200, 0.2, 370 / 2200, 390 / 2200))

@@ -23,14 +23,18 @@ from perfkit.samples.table import Samples
 # the fewer looks a count is scaled up from (of simulated runs counted 0.1 of the time, none is beyond 8).
 _APART, _IN_TURNS, _SCALED = 1.25, 2.0, 0.8
 _TRANSLATION = "address translation"
+# What passes beside what such classes wait for, as in simulated runs: stores wait for lines, too.
+_BESIDE = {_TRANSLATION: (*OF_MISSES, "store buffer"), "store buffer": (*OF_MISSES, "store ports")}
 _LEAST = 0.05  # of the cycles: what takes less and is not modelled changes no answer
 CONTRADICT, NO_TIME = "counts contradict each other", "no"
+LEFT_OUT, DAMAGED = "left out", "counts that cannot be in"  # intervals whose counts cannot be
 FASTER = "how full it is cannot be told, nor what holds it back"
 TOO_FEW = "too few turns (a hundredth of the time, or ten milliseconds, at most): taken as not counted"
 # Of the time, and cycles of counting (ten milliseconds at 3 GHz; perf turns every one to four): what was counted less
 # was hardly looked at.
 _FEW_TURNS, _FEW_CYCLES = 0.01, 3e7
 _OF_ALL = ("cycles", "instructions")  # of an interval
+MATTERS = 0.005  # of a run's cycles, or of a count's total: what an interval has too much, from which answers change
 _TOO_FEW, _SEVERAL = 0.0005, 3  # per cycle: so few are no contradiction; events that may not all be 0
 _SHARED = 0.95  # of the time: counters that ran less were scaled up
 _CYCLES = (
@@ -58,7 +62,10 @@ _MOST: dict[str, tuple[str, float]] = {
 
 
 def impossible_shares(
-    shares: Mapping[str, NDArray[np.float64]], running: NDArray[np.float64], looks: NDArray[np.float64] | float = 1.0
+    shares: Mapping[str, NDArray[np.float64]],
+    running: NDArray[np.float64],
+    looks: NDArray[np.float64] | float = 1.0,
+    weight: NDArray[np.float64] | float = np.inf,
 ) -> list[tuple[str, ...]]:
     """Return, for each row, what no core can do, in words.
 
@@ -70,13 +77,15 @@ def impossible_shares(
         The share of the time in which events were counted: estimates may be more than there is.
     looks : (rows,) float
         In how many intervals the event was counted that was counted in the fewest.
+    weight : (rows,) float
+        Of the cycles that are judged together, a row's part: too little to change an answer is not told.
     """
     found: list[list[str]] = [[] for _ in running]
     margin = margins(running, looks)
     for feature, (words, often) in _MOST.items():
         # How fast a machine's memory is does not change from turn to turn.
         most = np.maximum(often * _APART, margin) if feature == _MEMORY else often * margin
-        for row in np.flatnonzero(shares[feature] > most):
+        for row in np.flatnonzero((shares[feature] - most > 0) & ((shares[feature] - most) * weight >= MATTERS)):
             found[row].append(f"{shares[feature][row]:.0%} of {words}")
     return [tuple(each) for each in found]
 
@@ -112,12 +121,14 @@ def margins(running: NDArray[np.float64], looks: NDArray[np.float64] | float = 1
     return np.where(in_turns(running), scaled, _APART)
 
 
-def contradicting_counts(samples: Samples) -> dict[str, list[str]]:
+def contradicting_counts(samples: Samples, part_of: pd.Series | None = None) -> dict[str, list[str]]:
     """Return, for each run, which counts contradict each other, in words: by the counters' meaning alone.
 
-    Of two events, the intervals are taken in which both were counted.
+    Of two events, the intervals are taken in which both were counted. Where runs are parts of others (``part_of``: of
+    which, by run), what is too little to change the whole is not told.
     """
     table = samples.table[samples.table["count"].notna() & (samples.table["time"] > 0)]
+    table = table.assign(run=table["run"].astype(str))
     at_hand = {
         normalise(each): each
         for each in samples.events
@@ -130,35 +141,40 @@ def contradicting_counts(samples: Samples) -> dict[str, list[str]]:
         if all(each in (*at_hand, *_OF_ALL) for each in (*rule["above"], *below))
     ]
     named = {each for above, below, *_ in rules for each in (*above, *below)} - set(_OF_ALL)
+    keys = ["run", "place", "interval"]
+    mine = table[table["event"].isin([at_hand[each] for each in named])]
+    wide = mine.pivot_table(index=keys, columns="event", values="count", aggfunc="sum", observed=True)
+    first = table.drop_duplicates(keys).set_index(keys)[["time", "work"]]
+    rates = wide.rename(columns=lambda each: normalise(str(each))).join(first)
+    rates = rates.rename(columns=dict(zip(("time", "work"), _OF_ALL, strict=True)))
+    runs = pd.Index(table["run"].unique())
+    running = np.nan_to_num(table.groupby("run")["running"].min().reindex(runs).to_numpy(dtype=float), nan=1.0)
+    often = pd.Series(margins(running, looks(samples, runs)), index=runs)
     found: dict[str, list[str]] = {}
-    for run, part in table.groupby(table["run"].astype(str), observed=True):
-        mine = part[part["event"].isin([at_hand[each] for each in named])]
-        wide = mine.pivot_table(
-            index=["place", "interval"], columns="event", values="count", aggfunc="sum", observed=True
-        )
-        first = part.drop_duplicates(["place", "interval"]).set_index(["place", "interval"])[["time", "work"]]
-        rates = wide.rename(columns=lambda each: normalise(str(each))).join(first)
-        rates = rates.rename(columns=dict(zip(("time", "work"), _OF_ALL, strict=True)))
-        running = np.array([np.nan_to_num(part["running"].min(), nan=1.0)])
-        often = float(margins(running, _fewest(part))[0])
-        told = []
-        for above, below, most, least in rules:
-            if all(each in rates for each in (*above, *below)):
-                sums = rates[[*dict.fromkeys((*above, *below, "cycles"))]].dropna().sum()
-                upper, lower = float(sums[above].sum()), float(sums[below].sum())
-                if upper > least * sums["cycles"] and upper > most * often * lower:
-                    told.append(_too_many(" + ".join(above), " + ".join(below), upper, lower, most))
-        counts = part.groupby(part["event"].astype(str), observed=True)["count"].sum()
-        if len(counts) >= _SEVERAL and not counts.any():
-            told.append("all events are 0")
-        if told:
-            found[str(run)] = [f"{CONTRADICT}: {each}" for each in told]
-    return found
+    for above, below, most, least in rules:
+        if not all(each in rates for each in (*above, *below)):
+            continue
+        sums = rates[[*dict.fromkeys((*above, *below, "cycles"))]].dropna().groupby(level="run").sum()
+        upper, lower = sums[above].sum(axis=1), sums[below].sum(axis=1)
+        too_many = upper - most * often.reindex(sums.index) * lower
+        told = (upper > least * sums["cycles"]) & (too_many > 0)
+        if part_of is not None:
+            whole = upper.groupby(part_of.reindex(upper.index)).transform("sum")
+            told &= too_many >= MATTERS * whole
+        for run in sums.index[told]:
+            words = _too_many(" + ".join(above), " + ".join(below), float(upper[run]), float(lower[run]), most)
+            found.setdefault(str(run), []).append(words)
+    counts = table.groupby(["run", table["event"].astype(str)])["count"].sum().groupby(level="run")
+    for run in runs[((counts.size() >= _SEVERAL) & (counts.max() == 0)).reindex(runs)]:
+        found.setdefault(str(run), []).append("all events are 0")
+    return {run: [f"{CONTRADICT}: {each}" for each in told] for run, told in found.items()}
 
 
 def as_said(told: str, core: str) -> str:
     """Return why a run's counts cannot be believed, as part of a sentence."""
-    return told if told.startswith((CONTRADICT, NO_TIME + " ")) else f"no {core} can count so: {told}"
+    if ": not an event of " in told or ": an event of " in told:
+        return f"it was counted on another processor: {told}"
+    return told if told.startswith((CONTRADICT, NO_TIME + " ", DAMAGED)) else f"no {core} can count so: {told}"
 
 
 def _too_many(above: str, below: str, upper: float, lower: float, most: float) -> str:
@@ -209,20 +225,21 @@ def without_judged(
     for run, thing, of, share, left in zip(*(found[c] for c in ("run", "what", "of", "share", "left")), strict=True):
         name, speedup = first[str(run)]
         known = of in classes
-        judged = of == name or (of == _TRANSLATION and name in (*OF_MISSES, "store buffer"))
+        judged = of == name or name in _BESIDE.get(of, ())
         keep.append(not known or (not judged and _is_ahead(share, left, speedup)))
         what.append(f"{thing}, more than in runs that the model knows" if known else thing)
     return found.assign(what=what)[np.array(keep, dtype=np.bool_)]
 
 
-def impossible_beyond(found: pd.DataFrame, samples: Samples) -> list[tuple[str, str]]:
+def impossible_beyond(found: pd.DataFrame, samples: Samples, weight: pd.Series | None = None) -> list[tuple[str, str]]:
     """Return of which runs more cycles, or more empty places of the front end, were counted than there are: run, told.
 
-    ``found`` is what `beyond_shares` returned of the samples.
+    ``found`` is what `beyond_shares` returned of the samples; ``weight`` is as of `impossible_shares`, by run.
     """
     index = pd.Index(found["run"])
-    most = margins(share_counted(samples, index), looks(samples, index))
-    over = found[found["counted"].to_numpy(dtype=float) > most]
+    more = found["counted"].to_numpy(dtype=float) - margins(share_counted(samples, index), looks(samples, index))
+    part = np.inf if weight is None else weight.reindex(index.astype(str)).to_numpy(dtype=float)
+    over = found[(more > 0) & (np.where(more > 0, more, 0.0) * part >= MATTERS if weight is not None else True)]
     return [
         (str(row.run), f"{row.counted:.0%} of the {places_or_cycles(row.event)} ({row.event})")
         for row in over.itertuples()
@@ -322,12 +339,9 @@ def share_counted(samples: Samples, index: pd.Index) -> NDArray[np.float64]:
 def looks(samples: Samples, index: pd.Index) -> NDArray[np.float64]:
     """Return, of each run, in how many intervals the event was counted that was counted in the fewest."""
     table = samples.table[samples.table["count"].notna()]
-    fewest = {str(run): _fewest(part) for run, part in table.groupby(table["run"].astype(str), observed=True)}
-    return np.array([fewest.get(str(run), 1.0) for run in index], dtype=float)
-
-
-def _fewest(part: pd.DataFrame) -> float:
-    return float(part["event"].value_counts()[lambda n: n > 0].min())
+    each = table.groupby([table["run"].astype(str), table["event"].astype(str)]).size()
+    fewest = each.groupby(level="run").min()
+    return fewest.reindex(index.astype(str)).fillna(1.0).to_numpy(dtype=float)
 
 
 def counted_enough(samples: Samples) -> tuple[Samples, dict[str, list[str]]]:

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from perfkit.base.results import Tabled, draw, expect_shown
 from perfkit.errors import SettingError, counted, did_you_mean, listed
-from perfkit.fitters.bottlenecks.doubts import FASTER, ahead, as_said, in_turns, places_or_cycles, share_counted
+from perfkit.fitters.bottlenecks.doubts import (
+    FASTER,
+    LEFT_OUT,
+    ahead,
+    as_said,
+    in_turns,
+    places_or_cycles,
+    share_counted,
+)
 from perfkit.fitters.bottlenecks.features import (
     NAMES,
     OF_LOADS,
@@ -38,6 +46,8 @@ SURE = 0.5  # the probability below which no class is named
 _SETTLED, OUT = 0.75, 0.1
 _DIVIDING, _MUCH = ("integer units", "vector units"), 0.5
 _DIFFER, _FEWEST = 0.2, 4  # of at least so many intervals name another class than the others do
+_RATHER = 0.4  # of the intervals are likeliest held back by others than the only class that is named
+_AGREE = 0.5  # of the cycles are in intervals of which the likeliest class is that of their sum; else they differ
 _TELLING = 0.02  # the gain below which an event is not worth a count where the answer is known
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
 _DIFFERING = "its intervals differ"
@@ -172,6 +182,7 @@ class Explanation(Tabled):
         open_ = "it may be divisions" if self._divides(run) else "it depends on events that were not counted"
         open_ = "the ports do not tell which" if self._either(run) else open_
         open_ = "what is not modelled may give as much" if self._ahead(run) else open_
+        open_ = "its intervals differ" if self.phases(run) else open_
         open_ = "its counts leave it open" if self._left_open(run) else open_
         lines += [f"impossible on {self.core}: {told}" for told in self._doubted(run)]
         lines += [f"not modelled: {told}" for told in self.beside(run)]
@@ -283,6 +294,18 @@ class Explanation(Tabled):
         mine = self.remarks.loc[self.remarks["run"] == run, "remark"]
         return [str(told) for told in mine if told.startswith(_DIFFERING)]
 
+    def left_out(self, run: str) -> list[str]:
+        """Say which intervals are not in an answer as their counts cannot be, and why; else nothing.
+
+        Raises
+        ------
+        SettingError
+            There is no such run.
+        """
+        rows_of_run(self.runs, run)
+        mine = self.remarks.loc[self.remarks["run"] == run, "remark"]
+        return [str(told) for told in mine if told.startswith(LEFT_OUT)]
+
     def _sentence(self, run: str) -> str:
         rows, answer = self.of(run), self.answer(run)
         first = rows.iloc[0]
@@ -297,30 +320,35 @@ class Explanation(Tabled):
         if answer != CANNOT_TELL:
             part = f"its part in what a core twice as good in everything would give: about {first['speedup']:.0%}"
             beside = [f"beside it {listed(told, 1)}, not modelled" for told in [self.beside(run)] if told]
-            more = "".join(f"; {one}" for one in (*beside, *self.phases(run)))
+            more = "".join(f"; {one}" for one in (*beside, *self.phases(run), *self.left_out(run)))
             return f"{run}: {answer} ({first['probability']:.0%}; {part}){more}"
         if self._either(run):
             both = rows.loc[rows["resource"].isin(EITHER), "probability"].sum()
             return f"{run}: cannot tell between {listed(EITHER, last='and')} ({both:.0%} together: one evidence)"
         silent = int((rows["status"] == CANNOT_TELL).sum())
         open_ = rows.loc[(rows["status"] == UNCERTAIN) & (rows["probability"] >= OUT), "resource"].tolist()[:3]
-        why = [f"{silent} of {len(rows)} classes have no event here"] if silent else []
+        why = [*self.phases(run), *map("not modelled: {}".format, self.beside(run)[:1])]
+        why += [f"{silent} of {len(rows)} classes have no event here"] if silent else []
         if open_ and self._divides(run):
             why.append(f"{listed(open_, last='or')}, or floating-point divisions, of which no event tells here")
         elif open_:
-            why.append(f"{listed(open_, last='or')}: it depends on events that were not counted")
+            depends = "" if self.phases(run) else ": it depends on events that were not counted"
+            why.append(f"{listed(open_, last='or')}{depends}")
         elif first["status"] != CANNOT_TELL and first["probability"] > OUT:
             why.append(f"of what can be told, {first['resource']} is likeliest, with {first['probability']:.0%}")
-        return f"{run}: cannot tell ({'; '.join(why)})"
+        return f"{run}: cannot tell ({'; '.join([*why, *self.left_out(run)])})"
 
 
-def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.DataFrame) -> pd.DataFrame:
+def remarks(
+    samples: Samples, index: pd.Index, runs: "Weighed", table: pd.DataFrame, intervals: pd.DataFrame
+) -> pd.DataFrame:
     """Return what else to know of each run: run, remark.
 
-    That counters ran in turns, which classes no event of the processor tells, and that intervals do not agree.
+    That counters ran in turns, which classes no event of the processor tells, and that intervals do not agree: with
+    each other, or with the class that is likeliest by their sum (``table``, of `Weighed.table`).
     """
     share, rows = share_counted(samples, index), []
-    first = intervals[(intervals["status"] == "told") & (intervals["probability"] >= SURE)]
+    likeliest = _likeliest_of_intervals(samples, intervals)
     for r, run in enumerate(map(str, index)):
         if in_turns(share[r : r + 1])[0]:
             rows.append(
@@ -334,13 +362,41 @@ def remarks(samples: Samples, index: pd.Index, runs: "Weighed", intervals: pd.Da
             lacks = runs.lacking(r)
             what = f"the processor has no event for {listed(lacks)}" if lacks else "some events have no name here"
             rows.append((run, f"{what}: what is not counted is as in simulated runs that look alike"))
-        mine = intervals["run"].astype(str) == run
-        n = int(intervals[mine].groupby(["place", "interval"], observed=True).ngroups)
-        shares = first.loc[first["run"].astype(str) == run, "resource"].value_counts() / max(n, 1)
-        if n >= _FEWEST and len(shares) > 1 and shares.iloc[1] >= _DIFFER:
-            parts = [f"{name} in {part:.0%}" for name, part in shares[shares >= OUT].items()]
-            rows.append((run, f"{_DIFFERING}, and this is of their sum: {listed(parts)} of {n} (intervals)"))
+        mine = likeliest[likeliest["run"] == run]
+        if len(mine) >= _FEWEST:
+            whole = str(table.loc[table["run"].astype(str) == run, "resource"].iloc[0])
+            rows += [(run, f"{_DIFFERING}, and this is of their sum: {told}") for told in _differing(mine, whole)]
     return pd.DataFrame(rows, columns=["run", "remark"])
+
+
+def _likeliest_of_intervals(samples: Samples, intervals: pd.DataFrame) -> pd.DataFrame:
+    """Return the likeliest class of each interval: run, resource, named (whether it is told), part (of the cycles)."""
+    keys = ["run", "place", "interval"]
+    first = intervals.drop_duplicates(keys).astype({"run": "str", "place": "str"})
+    time = samples.table.drop_duplicates(keys)[[*keys, "time"]].astype({"run": "str", "place": "str"})
+    first = first.merge(time, on=keys, how="left")
+    first["part"] = first["time"] / first.groupby("run")["time"].transform("sum")
+    first["named"] = (first["status"] == "told") & (first["probability"] >= SURE)
+    return first
+
+
+def _differing(intervals: pd.DataFrame, whole: str) -> list[str]:
+    """Return how a run's intervals differ, in words, as a list: from each other, or from what their sum is like."""
+    n = len(intervals)
+    shares = intervals.loc[intervals["named"], "resource"].value_counts() / n
+    if len(shares) > 1 and shares.iloc[1] >= _DIFFER:
+        return [
+            f"{listed([f'{name} in {part:.0%}' for name, part in shares[shares >= OUT].items()])} of {n} (intervals)"
+        ]
+    top = str(shares.index[0]) if len(shares) else whole
+    others = intervals.loc[intervals["resource"] != top, "resource"].value_counts()
+    if len(shares) and shares.iloc[0] >= _DIFFER and others.sum() >= _RATHER * n:
+        rest = listed([str(name) for name in others.index[:2]], last="or")
+        return [f"{top} in {shares.iloc[0]:.0%}, and rather {rest} in the others of {n} (intervals)"]
+    alike = float(intervals.loc[intervals["resource"] == whole, "part"].sum())
+    if alike >= _AGREE:
+        return []
+    return [f"{whole} is the likeliest in intervals that take {alike:.0%} of the cycles, of {n} (intervals)"]
 
 
 def _would_tell(row: Any) -> str:

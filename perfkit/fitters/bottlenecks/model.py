@@ -64,6 +64,7 @@ from perfkit.fitters.bottlenecks.features import (
     without_loads,
 )
 from perfkit.fitters.bottlenecks.forest import Forest
+from perfkit.fitters.bottlenecks.intervals import Kept, without_impossible
 from perfkit.fitters.bottlenecks.names import Named, countable, matched, unused
 from perfkit.fitters.bottlenecks.recognise import SIMULATED, SIMULATED_ON
 from perfkit.fitters.bottlenecks.stacks import CLASSES_OF, LearntStacks, against, stacks_of, telling
@@ -137,6 +138,10 @@ class Bottlenecks:
         """
         names, simulated = self._names(samples, "Bottlenecks.explain")
         samples, few = counted_enough(samples)
+        kept = (
+            Kept(samples, {}, {}) if simulated else self._possible(samples, names)
+        )  # simulated counts are not damaged
+        samples = kept.samples
         has = None if simulated else countable(self.core.vendor, self.core.name)
         by_run = rates_of(samples, names, ["run"])
         by_interval = rates_of(samples, names, ["run", "place", "interval"]).iloc[: None if intervals else 0]
@@ -154,8 +159,8 @@ class Bottlenecks:
         full = np.any([rows for name, rows in runs.full.items() if name not in OF_THE_MACHINE], axis=0)
         beside.loc[beside.index.isin(by_run.index[full].astype(str)), "left"] = 1.0
         shares = features(at_least(_arrays(by_run)), self.core)
-        opened = self._open(samples, names, by_run, shares, table, few)
-        told = pd.concat([remarks(samples, by_run.index, runs, each), opened])
+        opened = self._open(samples, names, by_run, shares, table, few, kept.left_out)
+        told = pd.concat([remarks(samples, by_run.index, runs, table, each), opened])
         for run, mine in _by_run(table):
             if (
                 ahead(beside[beside.index == run], float(mine["speedup"].max()))
@@ -173,7 +178,7 @@ class Bottlenecks:
             kind=samples.kind,
             time_event=samples.time_event,
             unused=left[["event", "why"]],
-            doubts=self._doubts(samples, by_run, shares, left, found),
+            doubts=self._doubts(samples, by_run, shares, left, found, kept.damaged),
             unmodelled=beside,
             remarks=told[["run", "remark"]].reset_index(drop=True),
         )
@@ -186,9 +191,11 @@ class Bottlenecks:
         shares: Rates,
         table: pd.DataFrame,
         few: Mapping[str, list[str]],
+        left_out: Mapping[str, str],
     ) -> pd.DataFrame:
         """Return what else to know of the runs' counts: run, remark, open (whether that leaves the answer open)."""
-        rows = [(run, f"{listed(events, 4)}: counted in {TOO_FEW}", False) for run, events in few.items()]
+        rows = [(run, told, False) for run, told in left_out.items()]
+        rows += [(run, f"{listed(events, 4)}: counted in {TOO_FEW}", False) for run, events in few.items()]
         rows += [(run, told, True) for run, told in mixed_modes(samples, [one.real for one in names]).items()]
         counted, seen = share_counted(samples, by_run.index), looks(samples, by_run.index)
         first = table.groupby("run", sort=False)["resource"].first()
@@ -200,8 +207,26 @@ class Bottlenecks:
         ]
         return pd.DataFrame(rows, columns=["run", "remark", "open"])
 
+    def _possible(self, samples: Samples, names: tuple[Named, ...]) -> Kept:
+        """Return samples without the intervals whose counts no core can have."""
+
+        def rates(of: Samples) -> pd.DataFrame:
+            return rates_of(of, names, ["run"])
+
+        def shares(of: Samples) -> tuple[pd.Index, Rates]:
+            mine = rates(of)
+            return mine.index, features(at_least(_arrays(mine)), self.core)
+
+        return without_impossible(samples, shares, lambda of: beyond_shares(of, self.core, rates(of)))
+
     def _doubts(
-        self, samples: Samples, by_run: pd.DataFrame, shares: Rates, left: pd.DataFrame, found: pd.DataFrame
+        self,
+        samples: Samples,
+        by_run: pd.DataFrame,
+        shares: Rates,
+        left: pd.DataFrame,
+        found: pd.DataFrame,
+        damaged: Mapping[str, str],
     ) -> pd.DataFrame:
         """Return why the counts of runs cannot be believed: run, doubt."""
         counted = share_counted(samples, by_run.index)
@@ -212,6 +237,7 @@ class Bottlenecks:
         rows = [(str(run), told) for run, each in zip(by_run.index, impossibly, strict=True) for told in each]
         rows += [(run, told) for run, each in contradicting_counts(samples).items() for told in each]
         rows += [*timeless, *impossible_beyond(found, samples)]
+        rows += [(run, told) for run, told in damaged.items() if run not in {of for of, _ in rows}]
         hosts = samples.runs.loc[samples.runs["source"] == SIMULATED, "host"]
         rows += [
             (str(run), f"it was simulated on {host.removeprefix(SIMULATED_ON)}, and is judged as {self.core.name}")
@@ -240,6 +266,10 @@ class Bottlenecks:
         """
         names, simulated = self._names(samples, "Bottlenecks.stacks")
         samples, _ = counted_enough(samples)
+        kept = (
+            Kept(samples, {}, {}) if simulated else self._possible(samples, names)
+        )  # simulated counts are not damaged
+        samples = kept.samples
         if timeless := without_time(samples):
             raise DataError(f"a CPI stack needs cycles for each run; of {timeless[0][0]}, {timeless[0][1]}")
         rates = rates_of(samples, names, ["run"])
@@ -262,7 +292,7 @@ class Bottlenecks:
         table = stacks_of(forest, completed(given, WAYS), 1.0 / ipc, runs, missing, elsewhere)
         left = self._left(samples, names, simulated=simulated)
         doubts = (
-            self._doubts(samples, rates, features(at_least(_arrays(rates)), self.core), left, found)
+            self._doubts(samples, rates, features(at_least(_arrays(rates)), self.core), left, found, kept.damaged)
             .groupby("run")["doubt"]
             .agg("; ".join)
         )
@@ -270,7 +300,7 @@ class Bottlenecks:
         table["verdict"] = table["verdict"].where(table["doubt"] == "", "unsupported")
         mixed = mixed_modes(samples, [one.real for one in names])
         table["against"] = [
-            "; ".join(filter(None, [told, mixed.get(run, "")]))
+            "; ".join(filter(None, [told, mixed.get(run, ""), kept.left_out.get(run, "")]))
             for run, told in zip(runs, against(table, features(arrays, self.core)), strict=True)
         ]
         table["verdict"] = table["verdict"].mask(
