@@ -1,9 +1,11 @@
 """What a simulation does not model, or has no measured figures of, and what may explain a difference from the clock."""
 
 import re
+from collections import Counter
 
 import numpy as np
 
+from perfkit.collectors.dag.x86_whole import LEAST_WAITS
 from perfkit.simulators.gus.gus import GusResult
 from perfkit.trace.code_lines import HELD, LINE, CodeLines
 
@@ -11,6 +13,9 @@ _MISS = 15  # cycles of a line of code that comes from L2
 _SHARE = 0.2  # of the instructions, or of the simulated time, from which their figures decide
 _X87 = re.compile(r"f(?!x(save|rstor)|emms)\w+")
 _STRINGS = re.compile(r"rep(n?[ez])? \w+")
+_COMPRESSED = re.compile(r"v?p?compress\w+ (?:\w+ ptr )?\[")  # to memory: a Zen 4's microcode
+_SCANS = re.compile(r"rep(?:n?[ez])? (?:lods|scas|cmps)\w*")  # an iteration at a time, and simulated as one
+_LEAST = 8  # cycles beyond the simulated ones
 _NOT_MEASURED = ("llvm", "llvm-mca", "class default")
 
 
@@ -53,6 +58,24 @@ def guessed(result: GusResult) -> str:
             "takes a time that depends on sizes, alignment and where the data lie: one figure for all is simulated"
         )
     return ""
+
+
+def not_modelled(result: GusResult) -> dict[str, int]:
+    """Return how often instructions were executed whose time is not simulated, by name.
+
+    Fences and others that wait, strings that are searched by microcode, vectors that are compressed to memory, and
+    microcode of which tables have a guess.
+    """
+    found: Counter[str] = Counter()
+    each = zip(result.trace.code.text, result.program.forms, result.executions.tolist(), strict=True)
+    for text, form, times in each:
+        name = text.split(" ")[0]
+        string = _SCANS.match(text)
+        waits = LEAST_WAITS.get(name.upper(), 0) >= _LEAST
+        guessed = form.is_guessed and not _STRINGS.match(text) and not name.startswith("endbr")
+        if times and (waits or guessed or string or _COMPRESSED.match(text)):
+            found[string.group() if string else name] += times
+    return dict(sorted(found.items()))
 
 
 def _lines_fetched(result: GusResult) -> tuple[int, int]:
