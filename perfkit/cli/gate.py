@@ -177,7 +177,9 @@ def _tell_kept(
             f"; it can start threads ({reading.starts_threads}): these are the cycles of one, and what others do, and "
             "lines of memory that they take from it, are not in them"
         ) * bool(reading.starts_threads)
-        typer.echo(f"{name}: {reading.cycles:,.0f} cycles ({reading.gate.how}){replaced}{folder}{threads}")
+        typer.echo(
+            f"{name}: {reading.cycles:,.0f} cycles ({reading.gate.how}{reading.judged}){replaced}{folder}{threads}"
+        )
     for name, message in failed.items():
         typer.echo(f"ERROR  {name}: {message}")
     if not found:

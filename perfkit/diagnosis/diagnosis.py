@@ -20,9 +20,9 @@ from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.diagnosis import words
 from perfkit.diagnosis.huge_pages import TRANSLATION
 from perfkit.diagnosis.ports import in_words, keeping
-from perfkit.diagnosis.unmodelled import fetched, guessed
+from perfkit.diagnosis.unmodelled import fetched, guessed, waiting
 from perfkit.diagnosis.words import SETS
-from perfkit.errors import FormatError, listed, of_extra
+from perfkit.errors import FormatError, counted, listed, of_extra
 from perfkit.simulators.groups import group
 from perfkit.simulators.gus.causality import causality
 from perfkit.simulators.gus.diff import HOLDS, in_the_object
@@ -442,7 +442,7 @@ class Diagnosis(Summarised):
     def _explanation(self) -> str:
         """What may explain that measured and simulated cycles differ; "" where nothing here does."""
         more = self.measured.cycles - self.result.cycles if self.measured is not None else 0.0
-        found = (self._faulted or fetched(self.result, more)) if more > 0 else ""
+        found = (waiting(self.result, more) or self._faulted or fetched(self.result, more)) if more > 0 else ""
         return found or guessed(self.result)
 
     @property
@@ -452,7 +452,9 @@ class Diagnosis(Summarised):
         kernel = self.measured.kernel if self.measured is not None else 0.0
         if self.measured is not None and kernel >= _KERNEL and kernel * self.measured.cycles > more / 2 > 0:
             faults = self.measured.faults * _FAULT >= self.measured.kernel * self.measured.cycles / 20
-            told = f"about {self.measured.faults:,.0f} page faults, memory touched for the first time" if faults else ""
+            calls = counted(self.measured.calls, "measured calls")
+            pages = f"about {self.measured.faults:,.0f} page faults in {calls}, memory touched for the first time"
+            told = pages if faults else ""
             return (
                 f"{self.measured.kernel:.0%} of the run's processor time is the kernel's work for it ("
                 f"{told or 'system calls, or page faults'}), which is not simulated: "

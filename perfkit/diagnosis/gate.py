@@ -26,15 +26,19 @@ from perfkit.collectors.kernels import SOURCES, compile_kernel, corpus_kernel, l
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.diagnosis.gate_calls import MOST_CALLS, MOST_INSTRUCTIONS, CallsMade, calls_made
 from perfkit.diagnosis.gate_verdict import GateVerdict
+from perfkit.diagnosis.unmodelled import not_modelled
 from perfkit.errors import (
     DataError,
     FormatError,
     MissingFileError,
+    PerfkitError,
     PerfkitWarning,
     SettingError,
     counted,
     did_you_mean,
+    how_often,
     of_extra,
     percent,
 )
@@ -135,6 +139,20 @@ class Gate:
             result = Gus(core, tables, warm=not self.cold).run(trace)
         return GateReading(self, result, compiler)
 
+    def calls_made(self) -> CallsMade | None:
+        """Return which calls the program makes beside those that are gated; None of kernels, and where it is not known.
+
+        Calls from the first one on are recorded for that, up to 3 million instructions.
+        """
+        path = self._split()[0]
+        if path is None or path.suffix in SOURCES or not ElfFile(path).is_program:
+            return None
+        further = replace(self, skip=0, repeat=MOST_CALLS, limit=MOST_INSTRUCTIONS)
+        try:
+            return calls_made(further._recorded()[0], self.skip, self.repeat)
+        except PerfkitError:
+            return None
+
     @property
     def built_with(self) -> str:
         """The flags that a source is compiled with; "" for what is built already."""
@@ -229,6 +247,12 @@ class GateReading:
         return mark_of(self.result.trace)
 
     @cached_property
+    def judged(self) -> str:
+        """Which calls are judged, of how many, and whether the others run other code; "" where all are."""
+        made = self.gate.calls_made()
+        return "" if made is None else made.told(self.gate.skip, self.gate.repeat)
+
+    @cached_property
     def side(self) -> Side:
         """What a comparison needs of it: asking what would help takes a few simulations more."""
         found = Side.of(self.result, self.gate.what)
@@ -249,6 +273,7 @@ class GateReading:
             "flags": gate.built_with,
             "warm": side.warm,
             "calls": gate.calls,
+            "judged": self.judged,
             "cycles": round(side.cycles, 3),
             "instructions": side.instructions,
             "trace": self.trace,
@@ -257,6 +282,7 @@ class GateReading:
             "code": self.code,
             "model": self.model,
             "perfkit": WRITER,
+            "not_modelled": not_modelled(self.result),
             "not_followed": origin.extra.get("not_followed_calls", ""),
             "causes": {name: round(cycles, 3) for name, cycles in side.causes.items() if cycles},
             "speedups": {name: round(gain, 4) for name, gain in side.speedups.items() if gain >= _GAIN},
@@ -368,7 +394,8 @@ def check_gate(name: str, gate: Gate, baselines: str | Path, hint: str = "--upda
         told = f"another thing is measured than the baseline was: {'; '.join(other)}. If that is wanted, {hint}"
         return GateVerdict(name, False, "settings", told, reading.cycles, before)
     if old["trace"] == reading.trace and abs(before - reading.cycles) < 0.01:
-        told, passed = f"{before:,.0f} cycles, the same run ({gate.how})", gate.at_most >= 0
+        judged = old.get("judged", "")
+        told, passed = f"{before:,.0f} cycles, the same run ({gate.how}{judged})", gate.at_most >= 0
         told += "" if passed else f"; {gate.at_most:+g} % is demanded, and nothing became faster"
         return GateVerdict(name, passed, "same", told, reading.cycles, before)
     return _judged(name, gate, old, reading, hint)
@@ -378,9 +405,12 @@ def _judged(name: str, gate: Gate, old: Mapping[str, Any], reading: GateReading,
     """Say what changed, and whether it is allowed."""
     before, cycles = float(old["cycles"]), reading.cycles
     slower = 100 * (cycles / before - 1)
-    passed = slower <= gate.at_most
-    figures = f"{cycles:,.0f} cycles, {slower:+.2f} % against the baseline's {before:,.0f} ({gate.how})"
-    figures += "" if passed else f"; {gate.at_most:+g} % is allowed"
+    within, further = slower <= gate.at_most, _not_modelled(old, reading, hint)
+    passed = within and not further
+    figures = (
+        f"{cycles:,.0f} cycles, {slower:+z.2f} % against the baseline's {before:,.0f} ({gate.how}{reading.judged})"
+    )
+    figures += "" if within else f"; {gate.at_most:+g} % is allowed"
     cause, why = _origin(old, reading)
     gains = dict.fromkeys(reading.side.speedups, 0.0)  # those that bring nothing are not kept
     before_it, same_code = replace(_side(old), speedups=gains | old["speedups"]), _is_same_code(old, reading)
@@ -393,7 +423,33 @@ def _judged(name: str, gate: Gate, old: Mapping[str, Any], reading: GateReading,
         why += f": update the baseline ({hint}) in a commit of its own"
     if passed and slower < -max(1.0, abs(gate.at_most)):
         why += f". {hint} keeps the gain"
+    if further:  # a line that gains cycles while the whole does not would be taken for their cause
+        why = f"{further}. {why}" if not within else further
     return GateVerdict(name, passed, cause, f"{figures}. {why}", cycles, before, change)
+
+
+def _not_modelled(old: Mapping[str, Any], reading: GateReading, hint: str) -> str:
+    """Say that instructions ran whose time is in no cycles, more often than in the baseline; "" where none did."""
+    now = not_modelled(reading.result)
+    if "not_modelled" not in old:
+        if not now:
+            return ""
+        told = ", ".join(f"{name} {how_often(times)}" for name, times in now.items())
+        return (
+            f"Not judged: what it ran holds instructions whose time is not simulated ({told}), and this baseline is of "
+            f"before these were counted: {hint} counts them"
+        )
+    before = old["not_modelled"]
+    more = {name: times for name, times in now.items() if times > before.get(name, 0)}
+    if not more:
+        return ""
+    told = ", ".join(
+        f"{name} {how_often(times)} ({before.get(name, 0):,} in the baseline)" for name, times in more.items()
+    )
+    return (
+        f"Not judged: instructions ran whose time is not simulated, and more often than before: {told}. What they take "
+        f"is in no cycles here: measure it (perfkit compare); {hint} accepts them"
+    )
 
 
 def _origin(old: Mapping[str, Any], reading: GateReading) -> tuple[str, str]:
@@ -480,7 +536,7 @@ def read_baselines(path: str | Path) -> dict[str, dict[str, Any]]:
 _WANTED = {
     "what": str, "arguments": str, "core": str, "instruction_set": str, "flags": str, "warm": str, "cycles": float,
     "instructions": int, "trace": str, "compiler": str, "libraries": dict, "model": str, "perfkit": str, "causes": dict,
-    "speedups": dict, "lines": list, "code": dict,
+    "speedups": dict, "lines": list, "code": dict, "not_modelled": dict, "judged": str,
 }  # fmt: skip
 
 
@@ -489,10 +545,12 @@ def _check_entry(path: str | Path, name: str, entry: Any) -> None:
 
     if not isinstance(entry, dict):
         raise FormatError(f"{path}: baseline {name!r} is no object")
-    older: dict[str, Any] = {"code": {}}  # baselines of before did not say which code they were made of
+    older: dict[str, Any] = {"code": {}, "not_modelled": {}, "judged": ""}  # as baselines were before: without these
     check_fields(older | entry, _WANTED, path, f"baseline {name!r}")
     if not entry["cycles"] > 0 or not entry["instructions"] > 0:
         raise FormatError(f"{path}: baseline {name!r}: cycles and instructions must be positive")
+    counts = entry.get("not_modelled", {})
+    check_fields(counts, dict.fromkeys(counts, int), path, f"not_modelled of baseline {name!r}")
     for part in ("causes", "speedups"):
         check_fields(entry[part], dict.fromkeys(entry[part], float), path, f"{part} of baseline {name!r}")
     kinds = (str, float, int, str, str)

@@ -1,9 +1,12 @@
 """What a simulation does not model, or has no measured figures of, and what may explain a difference from the clock."""
 
 import re
+from collections import Counter
 
 import numpy as np
 
+from perfkit.collectors.dag.x86_whole import LEAST_WAITS
+from perfkit.errors import how_often
 from perfkit.simulators.gus.gus import GusResult
 from perfkit.trace.code_lines import HELD, LINE, CodeLines
 
@@ -11,6 +14,10 @@ _MISS = 15  # cycles of a line of code that comes from L2
 _SHARE = 0.2  # of the instructions, or of the simulated time, from which their figures decide
 _X87 = re.compile(r"f(?!x(save|rstor)|emms)\w+")
 _STRINGS = re.compile(r"rep(n?[ez])? \w+")
+_COMPRESSED = re.compile(r"v?p?compress\w+ (?:\w+ ptr )?\[")  # to memory: a Zen 4's microcode
+_SCANS = re.compile(r"rep(?:n?[ez])? (?:lods|scas|cmps)\w*")  # an iteration at a time, and simulated as one
+_AT_MOST, _TRAPPED = 10, 70_000  # times `LEAST_WAITS`; cycles of a CPUID that a virtual machine's host answers
+_LEAST = 8  # cycles beyond the simulated ones
 _NOT_MEASURED = ("llvm", "llvm-mca", "class default")
 
 
@@ -53,6 +60,34 @@ def guessed(result: GusResult) -> str:
             "takes a time that depends on sizes, alignment and where the data lie: one figure for all is simulated"
         )
     return ""
+
+
+def not_modelled(result: GusResult) -> dict[str, int]:
+    """Return how often instructions were executed whose time is not simulated, by name.
+
+    Fences and others that wait, strings that are searched by microcode, vectors that are compressed to memory, and
+    microcode of which tables have a guess.
+    """
+    found: Counter[str] = Counter()
+    each = zip(result.trace.code.text, result.program.forms, result.executions.tolist(), strict=True)
+    for text, form, times in each:
+        name = text.split(" ")[0]
+        string = _SCANS.match(text)
+        waits = LEAST_WAITS.get(name.upper(), 0) >= _LEAST
+        guessed = form.is_guessed and not _STRINGS.match(text) and not name.startswith("endbr")
+        if times and (waits or guessed or string or _COMPRESSED.match(text)):
+            found[string.group() if string else name] += times
+    return dict(sorted(found.items()))
+
+
+def waiting(result: GusResult, more: float) -> str:
+    """Say that instructions which wait for others may explain so many cycles more than simulated; "" where not."""
+    found = {name: times for name, times in not_modelled(result).items() if name.upper() in LEAST_WAITS}
+    most = {name: _TRAPPED if name == "cpuid" else _AT_MOST * LEAST_WAITS[name.upper()] for name in found}
+    if sum(times * most[name] for name, times in found.items()) < more / 2:
+        return ""
+    told = ", ".join(f"{name} {how_often(times)}" for name, times in found.items())
+    return f"It ran {told}: what these take is not simulated, or less than they take"
 
 
 def _lines_fetched(result: GusResult) -> tuple[int, int]:

@@ -1340,7 +1340,10 @@ class _Inquiry:
         """Yield why the answer may not hold: other code or calls have the time, calls without their caller."""
         trace, rob = result.trace, result.settings.core.resource("rob").value
         if (thrown := _thrown(found)) >= _HALF:
-            yield f"what follows is about the other {1 - thrown:.0%} of the run, and its gains change nothing of this"
+            yield (
+                f"exceptions have {thrown:.0%} of the run: what holds the function back is about the other "
+                f"{1 - thrown:.0%}, and what would gain there changes nothing of them"
+            )
         if inside is not None and inside < _MOSTLY and found is not None and not few(found):
             outside = f"{1 - inside:.0%} of this function's samples"
             yield f"{outside} lie in code that was not recorded, and is not explained"

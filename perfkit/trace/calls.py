@@ -27,6 +27,17 @@ def calls_of(trace: Trace) -> int | None:
     return None if starts is None else len(starts)
 
 
+def call_starts(trace: Trace) -> NDArray[np.int64] | None:
+    """Return which executed block begins each call of a recording; None where that cannot be known (`calls_of`).
+
+    Parameters
+    ----------
+    trace : Trace
+        A recording in memory.
+    """
+    return _starts(trace)
+
+
 def first_calls(trace: Trace, count: int) -> Trace:
     """Return the first calls of a recording in memory that is known (`calls_of`) to hold more, as one of so many."""
     starts, origin = _starts(trace), trace.provenance

@@ -50,6 +50,86 @@ int main(int n, char **words) { printf("%ld\\n", work(300 + n) + clocked()); }
 """
 
 
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("pause", "pause"), ("mfence", "mfence"), ("clflush 64(%0)", "clflush"), ("rdtscp", "rdtscp"),
+        ("mov %0, %%rsi; mov $9, %%ecx; rep lodsb", "rep lodsb"), ("fldpi; fsin; fstp %%st(0)", "fsin"),
+    ],
+)  # fmt: skip
+def test_instructions_whose_time_is_not_simulated_fail_where_they_run_more_often(code, name, perfkit, tmp_path):
+    """The gate said "ok +0.00 %" of pause in a loop, which took 28 % more time."""
+    source, added = tmp_path / "k.c", f'__asm__ volatile("{code}" :: "r"(x) : "rax", "rcx", "rdx", "rsi", "memory");'
+    source.write_text(SUM)
+    perfkit("gate", "k.c", "--update", *CALL)
+    source.write_text(SUM.replace("    double s = 0;", f"    double s = 0;\n    {added}"))
+    told = perfkit("gate", "k.c", "--at-most", "50", *CALL, status=1)
+    assert f"and more often than before: {name} once (0 in the baseline). What they take is in no cycles" in told
+    assert "--update accepts them" in told
+    perfkit("gate", "k.c", "--update", *CALL)
+    assert "the same run" in perfkit("gate", "k.c", *CALL)
+    source.write_text(source.read_text().replace("i++)", "i++) if (i < 490)"))
+    assert re.search(r"ok +k.c:sum: ", perfkit("gate", "k.c", "--at-most", "99", *CALL)), "as many as before"
+
+
+TURNS = """
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa)) double turn(const double *x, long n, long kind) {
+    double s = 0;
+    for (long i = 0; i < n; i++) s += x[i];
+    if (kind == 2)
+        for (long i = 0; i < n; i++) s = s OPERATION (1.5 + x[i]);
+    return s;
+}
+int main(int count, char **words) {
+    static double x[900];
+    double s = 0;
+    long times = atol(words[1]), least = atol(words[2]);
+    for (long k = 0; k < times; k++) s += turn(x, least + 10 * (least < 90) * k, least < 90 ? 0 : k % 3);
+    printf("%g\\n", s);
+}
+"""
+
+
+def test_the_verdict_says_which_calls_it_judges_and_that_others_run_other_code(perfkit, tmp_path):
+    """A change in every third call is in no figure of the first one, and passes: the verdict says so."""
+
+    def build(operation):
+        (tmp_path / "t.c").write_text(TURNS.replace("OPERATION", operation))
+        subprocess.run(["gcc", "-g", "-O1", "t.c", "-o", "t"], cwd=tmp_path, check=True)
+
+    build("*")
+    few, one, grow = (("gate", "t", "-f", "turn", *more) for more in (("--baseline", "a.json", "--", "9", "800"),
+        ("--baseline", "b.json", "--", "1", "800"), ("--baseline", "c.json", "--", "9", "10")))  # fmt: skip
+    for call in (few, one, grow):
+        perfkit(*call[:4], "--update", *call[4:])
+    other = "judged: call 1 of 9; 3 of these run other code (t.c:8), which is in no figure: see --skip and --repeat"
+    assert other in perfkit(*few), "the same run"
+    assert "judged: call" not in perfkit(*one), "all are"
+    assert "judged: call 1 of 9; 8 of these run another number of instructions, which is in no figure" in perfkit(*grow)
+    build("/")
+    assert re.search(rf"ok +t:turn: .*{re.escape(other)}", perfkit(*few))
+    whole = (*few[:4], "--repeat", "9", *few[4:])
+    perfkit(*whole[:4], "--update", *whole[4:])
+    assert "judged: call" not in perfkit(*whole)
+
+
+def test_a_baseline_that_does_not_count_them_is_not_taken_for_one_without(perfkit, tmp_path):
+    source = tmp_path / "k.c"
+    source.write_text(SUM)
+    perfkit("gate", "k.c", "--update", *CALL)
+    baselines = tmp_path / "perfkit-baselines.json"
+    found = json.loads(baselines.read_text())
+    assert found["baselines"]["k.c:sum"].pop("not_modelled") == {}
+    baselines.write_text(json.dumps(found))
+    source.write_text(SUM.replace("s = 0;", "s = 1;"))
+    assert re.search(r"ok +k.c:sum: ", perfkit("gate", "k.c", "--at-most", "99", *CALL)), "there are none now"
+    source.write_text(SUM.replace("double s = 0;", 'double s = 0; __asm__ volatile("pause");'))
+    told = perfkit("gate", "k.c", "--at-most", "99", *CALL, status=1)
+    assert "(pause once), and this baseline is of before these were counted: --update counts them" in told
+
+
 def test_a_source_that_becomes_slower_fails_with_its_line(perfkit, tmp_path):
     source = tmp_path / "k.c"
     source.write_text(SUM)

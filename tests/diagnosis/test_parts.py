@@ -980,7 +980,7 @@ def test_the_kernels_work_is_told_where_it_explains_the_measured_time():
         return dataclasses.replace(found, measured=measured).doubt
 
     assert "75% of the run's processor time is the kernel's work for it (system calls, or page" in told(0.75)
-    assert "(about 1,000,000 page faults, memory touched for the first time)" in told(0.75, 1e6)
+    assert "(about 1,000,000 page faults in 1 measured call, memory touched for the first time)" in told(0.75, 1e6)
     assert "kernel" not in told(0.1)
     assert "kernel" in told(0.75, waited=0.5, taken_off=True), "and not: other programs shared the caches"
 

@@ -79,3 +79,14 @@ def test_figures_of_x87_are_not_spoken_of_where_they_fit():
 def test_repeated_string_instructions_are_told_as_what_may_explain_a_difference(factor):
     found = why(COPY, np.ones(20_000), np.ones(20_000), 20_000)
     assert "repeated string instructions" in report(found, factor)
+
+
+@pytest.mark.parametrize(("code", "told"), [("pause", True), ("mfence", True), ("cpuid", True), ("nop", False)])
+def test_instructions_that_wait_are_named_where_they_may_explain_the_difference(code, told):
+    source = 'void f(long n) { for (long i = 0; i < n; i++) __asm__ volatile("CODE" ::: "rax", "rbx", "rcx", "rdx"); }'
+    found = why(source.replace("CODE", code), 500)
+    cycles = found.result.cycles
+    far = dataclasses.replace(found, measured=Measured(cycles + 40_000, cycles + 40_000, 2, 1, cycles + 40_000))
+    assert (f"It ran {code} 500 times: what these take is not simulated" in far._explanation) == told
+    beyond = dataclasses.replace(found, measured=Measured(cycles + 1e9, cycles + 1e9, 2, 1, cycles + 1e9))
+    assert "It ran" not in beyond._explanation

@@ -79,11 +79,12 @@ _PADS = ("ENDBR64", "ENDBR32")
 _SYSTEM = ("SYSCALL", "SYSENTER", "INT")
 # Cycles, fewer than any core takes of each: measured on a Zen 4 LFENCE 19, MFENCE 58, PAUSE 88, CLFLUSH 1,000, RDTSCP
 # and RDRAND more than 30 and 300, PCMPISTRI 7 more than it is simulated with.
-_WAITS = {"LFENCE": 8, "MFENCE": 20, "CPUID": 100, "SERIALIZE": 50, "PAUSE": 30, "CLFLUSH": 50, "CLFLUSHOPT": 20}
-_WAITS |= {"XCHG": 6, "CMPXCHG16B": 6, "LDMXCSR": 10}  # with memory: 17, 12 and 25 with a store before it
-_WAITS |= {"CLWB": 20, "RDTSCP": 20, "RDRAND": 100, "RDSEED": 100, "XGETBV": 10, "RDPMC": 10}
-_WAITS |= dict.fromkeys(("PCMPISTRI", "PCMPISTRM", "PCMPESTRI", "PCMPESTRM"), 4)
-_WAITS |= {"MASKMOVDQU": 10, "MASKMOVQ": 10}  # 17
+LEAST_WAITS = {"LFENCE": 8, "MFENCE": 20, "CPUID": 100, "SERIALIZE": 50, "PAUSE": 30, "CLFLUSH": 50, "CLFLUSHOPT": 20}
+LEAST_WAITS |= {"XCHG": 6, "CMPXCHG16B": 6, "LDMXCSR": 10}  # with memory: 17, 12 and 25 with a store before it
+LEAST_WAITS |= {"CLWB": 20, "RDTSCP": 20, "RDRAND": 100, "RDSEED": 100, "XGETBV": 10, "RDPMC": 10}
+LEAST_WAITS |= dict.fromkeys(("PCMPISTRI", "PCMPISTRM", "PCMPESTRI", "PCMPESTRM"), 4)
+LEAST_WAITS |= {"MASKMOVDQU": 10, "MASKMOVQ": 10}  # 17
+"""Cycles that instructions which wait for others take at least, beyond those they are simulated with."""
 _PAST = re.compile(r"^V?MOVNT(?!DQA)|^MOVNTS")
 _ROTATES = re.compile(r"^RC[LR]$")
 _MASKED = re.compile(r"^V(?:MASKMOVP|PMASKMOV)")
@@ -207,7 +208,7 @@ class WholeReader:
     def waits(self, one: Any) -> int:
         """Return the cycles that an instruction takes at least beyond those it is simulated with."""
         name = self.names[one.mnemonic]
-        return 0 if name == "XCHG" and not self.accesses(one) else _WAITS.get(name, 0)
+        return 0 if name == "XCHG" and not self.accesses(one) else LEAST_WAITS.get(name, 0)
 
     @cached_property
     def overflows(self) -> bool:
@@ -265,7 +266,7 @@ class WholeReader:
         """Return the cycles that the core's table guesses of an instruction of microcode; 0 where it knows more."""
         form = self.form(i) if self.tables is not None else None
         rep = self.instructions[i].has_rep_prefix or self.instructions[i].has_repne_prefix
-        idle = rep or self.names[self.instructions[i].mnemonic] in (*_PADS, *_WAITS)
+        idle = rep or self.names[self.instructions[i].mnemonic] in (*_PADS, *LEAST_WAITS)
         return 0 if form is None or idle or not form.is_guessed else round(form.latency)
 
     @cached_property
