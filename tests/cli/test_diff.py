@@ -271,7 +271,8 @@ def test_a_simulated_change_that_is_not_borne_out_is_told_first(programs, tmp_pa
         command = ["gcc", "-g", "-O1", f"-DMORE={more}", "late.c", "-o", f"late{more}"]
         subprocess.run(command, cwd=tmp_path, check=True)
     told = perfkit("diff", "late0", "late1", "-f", "sum", "-o", "late.parquet", "--html", "late.html", "--", "3000")
-    assert told.startswith("Do not rely on this: measured it is 0.1")
+    assert told.startswith("Careful: B: what was simulated (call 1 of ")
+    assert "Do not rely on this: measured it is 0.1" in told
     assert "or the recorded calls are not like the others" in told
     found = GusDiff.load(tmp_path / "late.parquet")
     assert found.speedup == pytest.approx(1, rel=0.05)
