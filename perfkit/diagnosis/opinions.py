@@ -212,7 +212,7 @@ def _samples(answer: Diagnosis, found: Profile) -> Opinion | None:
     return Opinion("samples of the run", told, seen.agrees)
 
 
-def unexplained(answer: Diagnosis, found: Profile) -> str:
+def without_simulated_time(answer: Diagnosis, found: Profile) -> str:
     """Say that a line with much of the samples has hardly any of the simulated time; "" where none has.
 
     Then the cycles may agree with the measured ones by chance: of empty and filled caches those are taken that do.

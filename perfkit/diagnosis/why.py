@@ -57,7 +57,7 @@ from perfkit.diagnosis.huge_pages import TRANSLATION, may_help, told, touched_pa
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
 from perfkit.diagnosis.noise_result import NoiseResult
-from perfkit.diagnosis.opinions import opinions, unexplained
+from perfkit.diagnosis.opinions import opinions, without_simulated_time
 from perfkit.diagnosis.progress import signs
 from perfkit.diagnosis.sources import built, called_kernel, is_called
 from perfkit.diagnosis.team import Team, team_of, written_beside
@@ -453,7 +453,7 @@ class _Inquiry:
         with self._stage("asking the other methods"):
             held = opinions(answer, found, self._noise(hot, calls) if self.noisy else None)
         unseen = (*self.unseen, *filter(None, [answer.overlap_told]))
-        elsewhere = unexplained(answer, found) if found is not None and not few(found) else ""
+        elsewhere = without_simulated_time(answer, found) if found is not None and not few(found) else ""
         doubts = (*answer.doubts, *filter(None, [elsewhere]))
         return answer.but(opinions=held, unseen=unseen, doubts=doubts, seconds=dict(self.spent))
 

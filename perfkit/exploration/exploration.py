@@ -363,7 +363,7 @@ def _of_modes(samples: Samples) -> str:
 
 def _of_runs(samples: Samples) -> str:
     """Say how far repeated runs spread, where perf printed means of them."""
-    repeats, told = known.spread(samples)
+    repeats, told = known.spread_of_repeats(samples)
     return f"mean of {repeats} runs: {told}" if told else ""
 
 

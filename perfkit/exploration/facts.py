@@ -102,7 +102,7 @@ def quality(samples: Samples) -> list[str]:
         *_idle_places(samples),
         *[
             f"over {repeats} runs, {told}: a mean of runs that differ so much stands for none"
-            for repeats, told in [spread(samples)]
+            for repeats, told in [spread_of_repeats(samples)]
             if told
         ],
         *[n.partition(": caution: ")[2] for n in samples.notes if ": caution: " in n],
@@ -273,7 +273,7 @@ def _more_than_all(samples: Samples, misses: str, of: str) -> str:
     )
 
 
-def spread(samples: Samples) -> tuple[int, str]:
+def spread_of_repeats(samples: Samples) -> tuple[int, str]:
     """Return of how many runs perf's means are (``-r``), and the spreads that are worth telling, in words."""
     for text in samples.runs["parameters"]:
         said = {}

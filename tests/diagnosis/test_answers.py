@@ -21,7 +21,7 @@ from perfkit.collectors.tracer.demangle import demangled, matching
 from perfkit.collectors.tracer.timed import messages
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.diagnosis import Measured
-from perfkit.diagnosis.opinions import opinions, unexplained
+from perfkit.diagnosis.opinions import opinions, without_simulated_time
 from perfkit.diagnosis.ports import in_words
 from perfkit.diagnosis.team import team_of
 from perfkit.diagnosis.words import brief
@@ -110,10 +110,10 @@ def test_samples_behind_the_instruction_that_is_waited_for_agree_and_others_do_n
     assert behind.agrees
     assert "behind the instruction that was waited for, here one of divide.c:5" in behind.says
     assert told(at["ret"]).agrees is False
-    said = unexplained(answer, sampled(answer, at["ret"]))
+    said = without_simulated_time(answer, sampled(answer, at["ret"]))
     assert re.match(r"100% of this function's samples lie at divide\.c:8, which has \d% of the simulated time: ", said)
-    assert not unexplained(answer, sampled(answer, at["divsd"]))
-    assert not unexplained(answer, sampled(answer, at["movsd ["])), "they fall behind what was waited for"
+    assert not without_simulated_time(answer, sampled(answer, at["divsd"]))
+    assert not without_simulated_time(answer, sampled(answer, at["movsd ["])), "they fall behind what was waited for"
 
 
 UNEVEN = """

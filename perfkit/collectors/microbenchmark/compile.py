@@ -548,7 +548,7 @@ def _has_marks(
     """Whether an object holds PK_BEGIN's note, or a program refers to pk_start() (of a stripped one, its parts do)."""
     if not study.is_program:
         return b"perfkit: a region has PK_BEGIN\0" in (place / f"{key}.so").read_bytes()
-    if functions:
+    if "main" in functions:
         return any(line.refers == "pk_start" for lines in functions.values() for line in lines)
     return any(b"\0pk_start\0" in path.read_bytes() for path in place.glob(f"{key}.*.o"))
 
@@ -724,7 +724,9 @@ def build_window(folder: Path) -> Path:
             listed = toolchain.run_tool(["nm", str(plain)]).stdout
             own = re.findall(r"^[0-9a-f]+ [bdrt] (\w\S*)$", listed, re.MULTILINE)
             names.write_text("".join(f"{name} {_RENAMED}{name}\n" for name in own), encoding="utf-8")
-            toolchain.run_tool(["objcopy", f"--redefine-syms={names}", str(plain)])
+            # Of pages that it shared, the program would not be the first to touch them.
+            apart = ("--rename-section", f".bss={_RENAMED}data", "--set-section-alignment", ".bss=4096")
+            toolchain.run_tool(["objcopy", f"--redefine-syms={names}", *apart, str(plain)])
             _WINDOWS[done.name] = plain.read_bytes()
     if not done.is_file():
         with replaced(done) as temporary:

@@ -273,7 +273,9 @@ def _row(
         for end, moved in zip(ends, _moved(study, figures, below + lost * figures["cycles"], above), strict=True)
     ]
     own = figures if study.policy.metric == "cycles" else figures | {"cycles": math.nan}
-    more = median(_longer_on_average(timing[at], own["tsc"], own["cycles"]) for at in said.among)
+    more = median(  # nothing is among them where no pass was told from nothing
+        [_longer_on_average(timing[at], own["tsc"], own["cycles"]) for at in said.among] or [0.0]
+    )
     readings = (below + above) / figures["cycles"] if figures["cycles"] > 0 else math.inf
     kept = [timing[at].get("rare") for at in said.among]  # an earlier version kept a number, or nothing
     seen = [one for one in kept if isinstance(one, Sequence) and len(one) == _OF_RARE]

@@ -46,7 +46,7 @@ class Kept:
     damaged: Mapping[str, str]
 
 
-def without_impossible(
+def intervals_left(
     samples: Samples,
     shares: Callable[[Samples], tuple[pd.Index, Mapping[str, NDArray[np.float64]]]],
     beyond: Callable[[Samples], pd.DataFrame],

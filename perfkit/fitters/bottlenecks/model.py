@@ -64,7 +64,7 @@ from perfkit.fitters.bottlenecks.features import (
     without_loads,
 )
 from perfkit.fitters.bottlenecks.forest import Forest
-from perfkit.fitters.bottlenecks.intervals import Kept, without_impossible
+from perfkit.fitters.bottlenecks.intervals import Kept, intervals_left
 from perfkit.fitters.bottlenecks.names import Named, countable, matched, unused
 from perfkit.fitters.bottlenecks.recognise import SIMULATED, SIMULATED_ON
 from perfkit.fitters.bottlenecks.stacks import CLASSES_OF, LearntStacks, against, stacks_of, telling
@@ -217,7 +217,7 @@ class Bottlenecks:
             mine = rates(of)
             return mine.index, features(at_least(_arrays(mine)), self.core)
 
-        return without_impossible(samples, shares, lambda of: beyond_shares(of, self.core, rates(of)))
+        return intervals_left(samples, shares, lambda of: beyond_shares(of, self.core, rates(of)))
 
     def _doubts(
         self,

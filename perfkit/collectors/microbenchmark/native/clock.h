@@ -15,8 +15,11 @@
 #include "clock_step.h"
 
 /* What a process learns of the core while it serves a request, for those that come behind: measure.c passes it on. */
+#ifndef LEARNT
 #define LEARNT __attribute__((section("learnt")))
+#define AT_FIRST(value) = value
 extern char __start_learnt[], __stop_learnt[];
+#endif
 
 #define LINKS 1344
 #define PROBES 2048 /* of four additions and two vector multiplications */
@@ -26,11 +29,11 @@ extern char __start_learnt[], __stop_learnt[];
 
 static uint64_t clock_overhead, time_overhead;
 /* Ticks by which the counter advances, and a tick's nanoseconds. */
-static double clock_step = 1, tick_ns = 1;
+static double clock_step AT_FIRST(1), tick_ns AT_FIRST(1);
 /* What a chain takes beside its links, and the counter's reading beside its least: some 40 of 4,032 cycles on a Zen 5. */
-static double chain_excess = 0;
-static double link_cycles = 3;
-static LEARNT double quiet_level = 1e9, known_level = 0; /* cycles of a probe's step */
+static double chain_excess;
+static double link_cycles AT_FIRST(3);
+static LEARNT double quiet_level AT_FIRST(1e9), known_level AT_FIRST(0); /* cycles of a probe's step */
 
 static inline uint64_t nanoseconds(void) {
     struct timespec now;
@@ -56,10 +59,10 @@ static __attribute__((noinline)) uint64_t additions(void) {
 /* What code may leave behind: the direction of strings, and upper halves of vector registers, with which a Zen 4 takes longer for
    the probe's additions to vectors, as if beside a busy neighbour. */
 static inline void tidy_up(void) {
-    static int has_halves = -1;
-    if (has_halves < 0) has_halves = __builtin_cpu_supports("avx") != 0;
+    static int halves; /* 1: there are none; 2: there are */
+    if (!halves) halves = 1 + (__builtin_cpu_supports("avx") != 0);
     __asm__ volatile("cld" : : : "cc");
-    if (has_halves) __asm__ volatile("vzeroupper");
+    if (halves == 2) __asm__ volatile("vzeroupper");
 }
 /* Of zeros: what a kernel leaves in the registers may be denormal, and Intel cores take a hundred cycles for those. */
 static __attribute__((noinline)) uint64_t probe(void) {

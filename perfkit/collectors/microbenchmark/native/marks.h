@@ -16,7 +16,7 @@ typedef struct {
 
 static program_window *shared; /* what is told of a window; NULL: nothing is timed */
 static int shared_by;          /* the process that it is of, not one that it forked */
-static int program_counter = -1;
+static int program_counter; /* its descriptor; 0: no event is counted */
 static int is_another(void) { return own_process() != shared_by; }
 
 /* What the measuring process and that of a window see. */
@@ -39,12 +39,12 @@ static void region_begin(void) {
     shared->waited -= waited();
     shared->gave -= gave_way();
     shared->before = mark_before();
-    if (program_counter >= 0) shared->count = event_begins(program_counter);
+    if (program_counter > 0) shared->count = event_begins(program_counter);
     shared->begin = ticks_before();
 }
 static void region_end(uint64_t end) {
     uint64_t ticks = end - shared->begin;
-    if (program_counter >= 0) shared->event += event_ends(program_counter, shared->count);
+    if (program_counter > 0) shared->event += event_ends(program_counter, shared->count);
     else shared->event = 0.0 / 0.0;
     tidy_up();
     mark after = mark_after();

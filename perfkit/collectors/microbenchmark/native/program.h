@@ -78,7 +78,7 @@ static const char *program_once(const char *program, int counted, program_window
         snprintf(fault, sizeof fault, "no call of the functions of `region` was seen: calls within the file that defines them "
                  "cannot be; call pk_start() and pk_stop() of perfkit.h instead");
     else if (has_marks && out->whole)
-        snprintf(fault, sizeof fault, "pk_start() and pk_stop() stand in the program, and neither was called: what lies between them is to be timed; "
+        snprintf(fault, sizeof fault, "pk_start() and pk_stop() stand in the program, and neither was called within main(): what lies between them is to be timed; "
                  "where all of main() is, leave them out (#if)");
     else if (out->running)
         snprintf(fault, sizeof fault, "the program began its region and never ended it");

@@ -43,10 +43,10 @@ static double event_ends(int counter, double before) {
    beyond a small share. Where the system does not say, how often that happened, each as if it were long. */
 #define WAITED 0.002
 static double waited(void) {
-    static int file = -1, whose; /* each process has its own */
+    static int file, whose; /* each process has its own */
     char said[100];
     if (whose != own_process()) {
-        if (file >= 0) ask(SYS_close, file, 0, 0, 0, 0, 0);
+        if (whose && file >= 0) ask(SYS_close, file, 0, 0, 0, 0, 0);
         file = (int)ask(SYS_open, (long)"/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0), whose = own_process();
     }
     long length = file < 0 ? -1 : ask(SYS_pread64, file, (long)said, sizeof said, 0, 0, 0), at = 0;

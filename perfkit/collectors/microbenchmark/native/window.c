@@ -1,6 +1,9 @@
 /* Linked into a whole program: runs its main() as a window of measure.c's. Nothing of the C library is called before that, so that the
    program finds its pages as one that runs by itself does. Its own names are changed behind the compiler, or they would be the program's. */
 #define _GNU_SOURCE
+/* Nothing of it has a value from the start: its own data are zeros, behind all of the program's, on pages of their own (compile.py). */
+#define LEARNT
+#define AT_FIRST(value)
 #include <sys/mman.h>
 #include "perfkit.h"
 #include "marks.h"
@@ -61,7 +64,7 @@ static int ready(int file) {
     chain_excess = state->chain_excess, tick_ns = state->tick_ns;
     shared = &state->window, shared_by = own_process();
     state->has_region = &pk_has_region != NULL;
-    program_counter = state->counted ? open_event(state->type, state->config) : -1;
+    program_counter = state->counted ? open_event(state->type, state->config) : 0;
     try_marks();
     state->begun = 1;
     return 1;
