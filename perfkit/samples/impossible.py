@@ -68,7 +68,7 @@ class Impossible:
         """Say which interval it is, and why it cannot be."""
         where = "".join(f" of {each}" for each in (self.place,) if each)
         at = f" (until {self.at:.4g} s)" if np.isfinite(self.at) else ""
-        return f"interval {self.interval + 1}{at}{where}: {self.why}"
+        return f"interval {self.interval}{at}{where}: {self.why}"
 
 
 def counts_instructions_per_cycle(samples: Samples) -> bool:
