@@ -96,7 +96,7 @@ def test_spire_learns_and_ranks_without_what_cannot_be():
     peaks = [max(roofline.peak for roofline in each.rooflines.values()) for each in (model, learnt)]
     assert peaks[1] == pytest.approx(peaks[0])
     with pytest.warns(
-        PerfkitWarning, match=r"left out of the ranking.*\(a, interval 5 \(until 1 s\): 100 instructions"
+        PerfkitWarning, match=r"left out of the ranking.*\(a, interval 4 \(until 1 s\): 100 instructions"
     ):
         ranking = model.rank(damaged, bootstrap=0)
     assert ranking.throughput < 2
