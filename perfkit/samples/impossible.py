@@ -124,7 +124,8 @@ def warn_of_impossible(samples: Samples, what: str) -> Samples:
 def seconds_run(samples: Samples) -> pd.Series:
     """Return each interval's seconds of processor time, by ``task-clock``; NaN where it was not counted."""
     each = samples.table.drop_duplicates(_KEY).set_index(_KEY)
-    clocks = samples.table[[normalise(str(e)).startswith(("task-clock", "cpu-clock")) for e in samples.table["event"]]]
+    is_clock = [normalise(str(e)).startswith(("task-clock", "cpu-clock")) for e in samples.table["event"]]
+    clocks = samples.table[np.array(is_clock, dtype=bool)]
     count = clocks.drop_duplicates(_KEY).set_index(_KEY)["count"].reindex(each.index)
     length = each["seconds"]
     per_second = (count / length.where(length > 0)).median()

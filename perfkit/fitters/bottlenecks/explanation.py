@@ -50,7 +50,7 @@ _RATHER = 0.4  # of the intervals are likeliest held back by others than the onl
 _AGREE = 0.5  # of the cycles are in intervals of which the likeliest class is that of their sum; else they differ
 _TELLING = 0.02  # the gain below which an event is not worth a count where the answer is known
 _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here: then nothing is named
-_DIFFERING = "its intervals differ"
+_DIFFERING, _DEPENDS = "its intervals differ", "it depends on events that were not counted"
 EITHER = ("integer units", "vector units")
 _IS_EITHER = (
     "ports 0 and 6 are as busy as each other and ports 1 and 5 are not: shifts, moves on a condition and branches take "
@@ -179,10 +179,11 @@ class Explanation(Tabled):
         """Say in words what holds a run back, by which evidence, and what would decide."""
         rows, answer = self.of(run), self.answer(run)
         lines = [self._sentence(run)]
-        open_ = "it may be divisions" if self._divides(run) else "it depends on events that were not counted"
+        open_ = "it may be divisions" if self._divides(run) else _DEPENDS
         open_ = "the ports do not tell which" if self._either(run) else open_
         open_ = "what is not modelled may give as much" if self._ahead(run) else open_
-        open_ = "its intervals differ" if self.phases(run) else open_
+        if self.phases(run):
+            open_ = f"{_DIFFERING}; {_DEPENDS}" if self._lacks_events(run) else _DIFFERING
         open_ = "its counts leave it open" if self._left_open(run) else open_
         lines += [f"impossible on {self.core}: {told}" for told in self._doubted(run)]
         lines += [f"not modelled: {told}" for told in self.beside(run)]
@@ -306,6 +307,10 @@ class Explanation(Tabled):
         mine = self.remarks.loc[self.remarks["run"] == run, "remark"]
         return [str(told) for told in mine if told.startswith(LEFT_OUT)]
 
+    def _lacks_events(self, run: str) -> bool:
+        """Whether an event that was not counted would decide."""
+        return bool((self.next_events["run"] == run).any())
+
     def _sentence(self, run: str) -> str:
         rows, answer = self.of(run), self.answer(run)
         first = rows.iloc[0]
@@ -332,7 +337,7 @@ class Explanation(Tabled):
         if open_ and self._divides(run):
             why.append(f"{listed(open_, last='or')}, or floating-point divisions, of which no event tells here")
         elif open_:
-            depends = "" if self.phases(run) else ": it depends on events that were not counted"
+            depends = f": {_DEPENDS}" if self._lacks_events(run) or not self.phases(run) else ""
             why.append(f"{listed(open_, last='or')}{depends}")
         elif first["status"] != CANNOT_TELL and first["probability"] > OUT:
             why.append(f"of what can be told, {first['resource']} is likeliest, with {first['probability']:.0%}")

@@ -24,6 +24,7 @@ from perfkit.fitters.bottlenecks.doubts import (
 from perfkit.samples.table import Samples, complete_runs
 
 _KEYS = ["run", "place", "interval"]
+_LATER = "share: full."
 _MOST_LEFT_OUT = 0.1  # of a run's cycles: without more than that, what is left is another program
 
 
@@ -65,7 +66,9 @@ def intervals_left(
     apart, keys = _each_a_run(samples)
     if len(keys) <= keys["run"].nunique():
         return Kept(samples, {}, {})
-    index, mine = shares(apart)
+    index, counted_of = shares(apart)
+    # Buffers are counted for as long as accesses wait, which reach into the next interval: only a run's sum is bounded.
+    mine = {name: of * np.nan if name.startswith(_LATER) else of for name, of in counted_of.items()}
     weight = keys["part"].reindex(index.astype(str))
     impossibly = impossible_shares(mine, share_counted(apart, index), 1.0, weight.to_numpy(dtype=float))
     found = [(str(one), each[0]) for one, each in zip(index, impossibly, strict=True) if each]
