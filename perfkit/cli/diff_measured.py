@@ -115,8 +115,12 @@ def _how(a: _Took, b: _Took) -> str:
         return "calls of each"
     if min(calls) == max(calls) == 1:
         return f"within the programs, {_ONLY_CALL}"
-    told = f"{calls[0]:,}" if calls[0] == calls[1] else f"{calls[0]:,} and {calls[1]:,}"
     which = "the first" if a.stopped or b.stopped else "all"
+    if min(calls) == 1:
+        once, other = ("A", "B") if calls[0] == 1 else ("B", "A")
+        many = f"{which} {max(calls):,} calls of {other}, their mean in the quickest run"
+        return f"within the programs, {_ONLY_CALL}, of {once}, and {many}"
+    told = f"{calls[0]:,}" if calls[0] == calls[1] else f"{calls[0]:,} and {calls[1]:,}"
     return f"{which} {told} calls within the programs, their mean in the quickest run"
 
 
