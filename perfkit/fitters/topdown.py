@@ -17,6 +17,7 @@ from perfkit.errors import DataError, PerfkitWarning, SettingError, counted, lis
 from perfkit.fitters.bottlenecks.recognise import core_named
 from perfkit.machine.core import Microarchitecture
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+from perfkit.samples.impossible import leave_out
 from perfkit.samples.table import Samples, expect_samples
 
 if TYPE_CHECKING:
@@ -120,14 +121,17 @@ class TopDown(Settings):
         either = _amd_widths(needed, names) if scheme.width == _ZEN4 and self.width is None else ()
         width = either[0] if either else width
         intervals, cannot = _fractions(needed, scheme, names, width, _INTERVAL)
-        needed, left_out, damaged = _without(needed, cannot)
+        # A run of one interval is judged as a whole.
+        several = intervals.groupby(level="run").size().loc[lambda n: n > 1].index
+        kept = leave_out(needed, {key: told for key, told in cannot.items() if key[0] in several})
+        needed, left_out = kept.samples, {run: f"left out: {told}" for run, told in kept.left_out.items()}
         by_run, doubts = _fractions(needed, scheme, names, width, ["run"])
         if by_run[list(FRACTIONS)].isna().any(axis=1).all():
             raise DataError(
                 f"no run has issue slots to part: its time is 0, or none of {listed(scheme.needs, 4)} was counted in it"
             )
         _warn_outside(by_run, scheme)
-        doubts |= {run: told for run, told in damaged.items() if run not in doubts}
+        doubts |= {run: told for run, told in kept.damaged.items() if run not in doubts}
         for wider in either[1:]:
             other = _fractions(needed, scheme, names, wider, ["run"])[0]
             for run, told in _either_width(by_run, other).items():
@@ -277,7 +281,6 @@ _INTERVAL = ["run", "place", "interval"]
 # Of the slots, by which the parts may be off; of the interval's, where slots are what is left of others. Per cycle:
 # half of Ice Lake's, where two threads share them, and more than any has. Two instructions that are fused are one uop.
 _OFF, _FEWEST, _MOST, _FUSED = 0.1, 2.2, 9.0, 2.5
-_MOST_LEFT_OUT = 0.1  # of a run's time
 _WIDER, _AMD = 0.05, 3  # by which the parts of a cycle's slots may be off; the scheme of AMD's in SCHEMES
 _GUS = "Gus paper, Fig. 3 (after Yasin, ISPASS 2014)"
 
@@ -404,27 +407,6 @@ def _impossible(out: pd.DataFrame, rates: Rates, slots: pd.Series, fused: pd.Ser
             told = ""
         found.append(told)
     return found
-
-
-def _without(samples: Samples, cannot: Mapping[Any, str]) -> tuple[Samples, dict[str, str], dict[str, str]]:
-    """Return samples without intervals whose counts cannot be, which these are, and of which runs they are too many."""
-    time = samples.table.drop_duplicates(_INTERVAL).astype({"run": "str", "place": "str"}).set_index(_INTERVAL)["time"]
-    left_out, damaged, drop = {}, {}, set()
-    for run, mine in time.groupby(level="run"):
-        bad = [key for key in mine.index if key in cannot]
-        if not bad or len(mine) == 1:
-            continue
-        more = f" and {counted(len(bad) - 1, 'more intervals')}" if len(bad) > 1 else ""
-        words = f"interval {bad[0][2]}{more} of {len(mine)}: {cannot[bad[0]]}"
-        if mine[bad].sum() <= _MOST_LEFT_OUT * mine.sum():
-            left_out[str(run)] = f"left out: {words}"
-            drop |= set(bad)
-        else:
-            damaged[str(run)] = words
-    if not drop:
-        return samples, left_out, damaged
-    keys = zip(*(samples.table[k] if k == "interval" else samples.table[k].astype(str) for k in _INTERVAL), strict=True)
-    return samples.select(mask=np.array([key not in drop for key in keys])), left_out, damaged
 
 
 def _amd_widths(samples: Samples, names: Mapping[str, str]) -> tuple[float, ...]:

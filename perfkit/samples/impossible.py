@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,9 @@ _SHARED = 0.95  # of the time: an event counted for less was scaled up
 _FAR = 100  # times what the other intervals have
 _NANOSECONDS = 2e6  # of task-clock per second: above, it is no number of milliseconds
 _KEY = ["run", "place", "interval"]
+Interval = tuple[str, str, int]
+"""Run, place, interval."""
+_MOST_LEFT_OUT = 0.1  # of a run's time: without more than that, what is left is another program
 # Events that count cycles themselves, by what they wait for: there can be no more of them than cycles.
 CYCLES_OF = frozenset(
     name.replace(".", "_")
@@ -94,11 +97,60 @@ def without_impossible(samples: Samples, found: list[Impossible]) -> Samples:
     """Return the samples without these intervals; all of them where these are half of them or more."""
     if not found or 2 * len(found) >= samples.n_intervals:
         return samples
-    out = {(each.run, each.place, each.interval) for each in found}
+    return _without(samples, {(each.run, each.place, each.interval) for each in found})
+
+
+def _without(samples: Samples, out: Collection[Interval]) -> Samples:
     keys = zip(
         *(samples.table[name].astype(kind) for name, kind in zip(_KEY, (str, str, int), strict=True)), strict=True
     )
     return samples.select(mask=np.array([key not in out for key in keys]))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Samples without the intervals whose counts cannot be.
+
+    Attributes
+    ----------
+    samples : Samples
+        What is left.
+    left_out : mapping of run to str
+        Which intervals are not there, and why, in words.
+    damaged : mapping of run to str
+        Of which runs so many intervals are such that none was left out, in words.
+    """
+
+    samples: Samples
+    left_out: Mapping[str, str]
+    damaged: Mapping[str, str]
+
+
+def leave_out(samples: Samples, told: Mapping[Interval, str]) -> Kept:
+    """Leave intervals out whose counts cannot be, where the others are nearly all of their run's time.
+
+    Parameters
+    ----------
+    samples : Samples
+        Of which the intervals are.
+    told : mapping of (run, place, interval) to str
+        The intervals, and why their counts cannot be.
+    """
+    each = samples.table.drop_duplicates(_KEY).astype({"run": "str", "place": "str"}).set_index(_KEY)["time"]
+    left_out, damaged, drop = {}, {}, set[Interval]()
+    for run, time in each.groupby(level="run", sort=False):
+        bad = [key for key in time.index if key in told]
+        if not bad:
+            continue
+        place, words = (f" of {bad[0][1]}" if bad[0][1] else ""), told[bad[0]]
+        more = f" and {counted(len(bad) - 1, 'more intervals')}" if len(bad) > 1 else ""
+        words = f"interval {bad[0][2]}{place}{more} of {len(time)}: {words}"
+        if time[bad].sum() <= _MOST_LEFT_OUT * time.sum():
+            left_out[str(run)] = words
+            drop |= set(bad)
+        else:
+            damaged[str(run)] = words
+    return Kept(_without(samples, drop) if drop else samples, left_out, damaged)
 
 
 def warn_of_impossible(samples: Samples, what: str) -> Samples:

@@ -23,7 +23,7 @@ def calls_of(trace: Trace) -> int | None:
         A recording. Of one that begins elsewhere (``after``, ``begin``), or was not recorded, nothing is known; neither
         is it of one that seems to hold more calls than were asked for.
     """
-    starts = _starts(trace)
+    starts = call_starts(trace)
     return None if starts is None else len(starts)
 
 
@@ -35,20 +35,6 @@ def call_starts(trace: Trace) -> NDArray[np.int64] | None:
     trace : Trace
         A recording in memory.
     """
-    return _starts(trace)
-
-
-def first_calls(trace: Trace, count: int) -> Trace:
-    """Return the first calls of a recording in memory that is known (`calls_of`) to hold more, as one of so many."""
-    starts, origin = _starts(trace), trace.provenance
-    if starts is None or count >= len(starts):
-        return trace
-    part = trace.part(0, int(starts[count]), "")
-    return replace(part, provenance=replace(origin, extra={**origin.extra, "repeat": str(count)}))
-
-
-def _starts(trace: Trace) -> NDArray[np.int64] | None:
-    """Return which executed block begins each call; None where that cannot be known."""
     origin = trace.provenance
     if origin.kind != "recorded" or not trace.blocks_executed or any(name in origin.extra for name in _NOT_BY_CALLS):
         return None
@@ -72,6 +58,15 @@ def _starts(trace: Trace) -> NDArray[np.int64] | None:
     found = np.concatenate(([0], np.concatenate(places)[np.array(ends, dtype=bool)[which]])).astype(np.int64)
     asked = origin.extra.get("repeat", "")
     return None if asked.isdecimal() and len(found) > int(asked) else found
+
+
+def first_calls(trace: Trace, count: int) -> Trace:
+    """Return the first calls of a recording in memory that is known (`calls_of`) to hold more, as one of so many."""
+    starts, origin = call_starts(trace), trace.provenance
+    if starts is None or count >= len(starts):
+        return trace
+    part = trace.part(0, int(starts[count]), "")
+    return replace(part, provenance=replace(origin, extra={**origin.extra, "repeat": str(count)}))
 
 
 def _ends_a_call(trace: Trace, instruction: int, entry: int) -> bool:

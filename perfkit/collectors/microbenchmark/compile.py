@@ -696,11 +696,8 @@ def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: in
 
 
 _HARNESSES: dict[str, bytes] = {}
-"""The measuring processes that were compiled in this one, by their names."""
-
-
-_WINDOWS: dict[str, bytes] = {}
-"""The same of window.c."""
+"""The measuring processes, and what programs are linked with, that were compiled in this process, by their names."""
+_HOST = Path(toolchain.__file__).parent
 _RENAMED = "pk_own_"
 _OURS = (_RENAMED, "pk_start", "pk_stop", "__wrap_main", "__wrap_exit")
 
@@ -710,28 +707,38 @@ def build_window(folder: Path) -> Path:
 
     Its own functions get names that no program has: of two of one name, disassembly would tell as one.
     """
-    host = Path(toolchain.__file__).parent
     sources = [NATIVE / name for name in ("window.c", "marks.h", "system.h", "clock.h", "perfkit.h")]
-    text = "".join(path.read_text(encoding="utf-8") for path in (*sources, host / "clock_step.h"))
-    done = folder / f"window-{hashlib.sha256(text.encode()).hexdigest()[:12]}.o"
-    if done.name not in _WINDOWS:
+    done = folder / f"window-{_version([*sources, _HOST / 'clock_step.h'])}.o"
+    if done.name not in _HARNESSES:
         with tempfile.TemporaryDirectory() as made:
             plain, names = Path(made, "window.o"), Path(made, "names")
             # Of no C library: a copy is written out, nothing checked, and what is called of it known from the start.
             alone = ("-fno-builtin", "-fno-tree-loop-distribute-patterns", "-fno-stack-protector", "-fno-plt")
-            words = [_c_compiler(), "-O2", "-fPIE", *alone, f"-I{NATIVE}", f"-I{host}", "-c", "-o", str(plain)]
+            words = [_c_compiler(), "-O2", "-fPIE", *alone, f"-I{NATIVE}", f"-I{_HOST}", "-c", "-o", str(plain)]
             _compile_harness([*words, str(sources[0])], folder)
-            listed = toolchain.run_tool(["nm", str(plain)]).stdout
+            listed = _told_by(["nm", str(plain)])
             own = re.findall(r"^[0-9a-f]+ [bdrt] (\w\S*)$", listed, re.MULTILINE)
             names.write_text("".join(f"{name} {_RENAMED}{name}\n" for name in own), encoding="utf-8")
             # Of pages that it shared, the program would not be the first to touch them.
             apart = ("--rename-section", f".bss={_RENAMED}data", "--set-section-alignment", ".bss=4096")
-            toolchain.run_tool(["objcopy", f"--redefine-syms={names}", *apart, str(plain)])
-            _WINDOWS[done.name] = plain.read_bytes()
+            _told_by(["objcopy", f"--redefine-syms={names}", *apart, str(plain)])
+            _HARNESSES[done.name] = plain.read_bytes()
     if not done.is_file():
         with replaced(done) as temporary:
-            temporary.write_bytes(_WINDOWS[done.name])
+            temporary.write_bytes(_HARNESSES[done.name])
     return done
+
+
+def _version(sources: Sequence[Path]) -> str:
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _told_by(words: Sequence[str]) -> str:
+    done = toolchain.run_tool(words)
+    if done.returncode:
+        raise UnavailableError(f"cannot build what programs are linked with: {words[0]}: {done.stderr.strip()[:200]}")
+    return done.stdout
 
 
 def build_harness(folder: Path) -> Path:
@@ -739,16 +746,14 @@ def build_harness(folder: Path) -> Path:
 
     It is compiled once in this process: that takes as long as all the rest of a study of a few rows.
     """
-    host = Path(toolchain.__file__).parent
     sources = [
         *(
             NATIVE / name
             for name in ("measure.c", "clock.h", "marks.h", "program.h", "system.h", "kinds.h", "rare.h", "perfkit.h")
         ),
-        *(host / name for name in ("clock_step.h", "elsewhere.h")),
+        *(_HOST / name for name in ("clock_step.h", "elsewhere.h")),
     ]
-    text = "".join(path.read_text(encoding="utf-8") for path in sources)
-    program = folder / f"measure-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    program = folder / f"measure-{_version(sources)}"
     if program.exists():
         return program
     partial = program.with_suffix(".partial")
@@ -759,7 +764,7 @@ def build_harness(folder: Path) -> Path:
         "-rdynamic",
         "-Wl,-z,now",
         f"-I{NATIVE}",
-        f"-I{host}",
+        f"-I{_HOST}",
         "-o",
         str(partial),
         str(sources[0]),

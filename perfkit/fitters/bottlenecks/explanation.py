@@ -291,9 +291,7 @@ class Explanation(Tabled):
         SettingError
             There is no such run.
         """
-        rows_of_run(self.runs, run)
-        mine = self.remarks.loc[self.remarks["run"] == run, "remark"]
-        return [str(told) for told in mine if told.startswith(_DIFFERING)]
+        return self._remarks_that_begin(run, _DIFFERING)
 
     def left_out(self, run: str) -> list[str]:
         """Say which intervals are not in an answer as their counts cannot be, and why; else nothing.
@@ -303,9 +301,12 @@ class Explanation(Tabled):
         SettingError
             There is no such run.
         """
+        return self._remarks_that_begin(run, LEFT_OUT)
+
+    def _remarks_that_begin(self, run: str, words: str) -> list[str]:
         rows_of_run(self.runs, run)
         mine = self.remarks.loc[self.remarks["run"] == run, "remark"]
-        return [str(told) for told in mine if told.startswith(LEFT_OUT)]
+        return [str(told) for told in mine if told.startswith(words)]
 
     def _lacks_events(self, run: str) -> bool:
         """Whether an event that was not counted may well decide: much of what looks alike is held back by its class."""

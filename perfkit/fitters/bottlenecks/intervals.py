@@ -6,13 +6,12 @@ run is doubted.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.errors import counted
 from perfkit.fitters.bottlenecks.doubts import (
     DAMAGED,
     LEFT_OUT,
@@ -21,30 +20,11 @@ from perfkit.fitters.bottlenecks.doubts import (
     impossible_shares,
     share_counted,
 )
+from perfkit.samples.impossible import Kept, leave_out
 from perfkit.samples.table import Samples, complete_runs
 
 _KEYS = ["run", "place", "interval"]
 _LATER = "share: full."
-_MOST_LEFT_OUT = 0.1  # of a run's cycles: without more than that, what is left is another program
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Samples without the intervals whose counts cannot be.
-
-    Attributes
-    ----------
-    samples : Samples
-        What is left.
-    left_out : mapping of run to str
-        Which intervals are not there, and why, in words.
-    damaged : mapping of run to str
-        Of which runs so many intervals are such that none was left out, in words.
-    """
-
-    samples: Samples
-    left_out: Mapping[str, str]
-    damaged: Mapping[str, str]
 
 
 def intervals_left(
@@ -75,17 +55,13 @@ def intervals_left(
     found += impossible_beyond(beyond(apart), apart, keys["part"])
     found += [(one, told[0]) for one, told in contradicting_counts(apart, keys["run"]).items()]
     told = dict(reversed(found))
-    left_out, damaged, drop = {}, {}, set()
-    for run, mine in keys[keys.index.isin(list(told))].groupby("run", sort=False):
-        words = f"{_which(mine, int((keys['run'] == run).sum()))}: {told[str(mine.index[0])]}"
-        if mine["part"].sum() <= _MOST_LEFT_OUT:
-            left_out[str(run)] = f"{LEFT_OUT}: {words}"
-            drop |= set(mine.index)
-        else:
-            damaged[str(run)] = f"{DAMAGED} {words}"
-    if not drop:
-        return Kept(samples, left_out, damaged)
-    return Kept(samples.select(mask=~apart.table["run"].isin(drop).to_numpy()), left_out, damaged)
+    cannot = keys.loc[[str(code) for code in told], _KEYS].itertuples(index=False, name=None)
+    kept = leave_out(samples, dict(zip(cannot, told.values(), strict=True)))
+    return replace(
+        kept,
+        left_out={run: f"{LEFT_OUT}: {words}" for run, words in kept.left_out.items()},
+        damaged={run: f"{DAMAGED} {words}" for run, words in kept.damaged.items()},
+    )
 
 
 def _each_a_run(samples: Samples) -> tuple[Samples, pd.DataFrame]:
@@ -97,15 +73,3 @@ def _each_a_run(samples: Samples) -> tuple[Samples, pd.DataFrame]:
     keys["part"] = keys["time"] / keys.groupby("run")["time"].transform("sum").where(lambda whole: whole > 0)
     apart = table.assign(run=codes.astype("category"))
     return replace(samples, table=apart, runs=complete_runs(apart, None, samples.kind)), keys
-
-
-def _which(intervals: pd.DataFrame, of: int) -> str:
-    """Return which intervals of so many, in words."""
-    first = intervals.iloc[0]
-    where = f" of {first['place']}" if first["place"] else ""
-    one = f"interval {first['interval']}{where}"
-    return (
-        f"{one} of {of}"
-        if len(intervals) == 1
-        else f"{one} and {counted(len(intervals) - 1, 'more intervals')} of {of}"
-    )

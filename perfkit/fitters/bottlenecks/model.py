@@ -64,13 +64,14 @@ from perfkit.fitters.bottlenecks.features import (
     without_loads,
 )
 from perfkit.fitters.bottlenecks.forest import Forest
-from perfkit.fitters.bottlenecks.intervals import Kept, intervals_left
+from perfkit.fitters.bottlenecks.intervals import intervals_left
 from perfkit.fitters.bottlenecks.names import Named, countable, matched, unused
 from perfkit.fitters.bottlenecks.recognise import SIMULATED, SIMULATED_ON
 from perfkit.fitters.bottlenecks.stacks import CLASSES_OF, LearntStacks, against, stacks_of, telling
 from perfkit.machine.classes import classes_of
 from perfkit.machine.core import Microarchitecture
 from perfkit.samples.events import counter_unit, modes, other_core
+from perfkit.samples.impossible import Kept
 from perfkit.samples.table import Samples, expect_samples
 
 DATA, STACKS = "bottlenecks/model", "bottlenecks/stacks"
@@ -138,9 +139,7 @@ class Bottlenecks:
         """
         names, simulated = self._names(samples, "Bottlenecks.explain")
         samples, few = counted_enough(samples)
-        kept = (
-            Kept(samples, {}, {}) if simulated else self._possible(samples, names)
-        )  # simulated counts are not damaged
+        kept = self._possible(samples, names, simulated=simulated)
         samples = kept.samples
         has = None if simulated else countable(self.core.vendor, self.core.name)
         by_run = rates_of(samples, names, ["run"])
@@ -207,8 +206,10 @@ class Bottlenecks:
         ]
         return pd.DataFrame(rows, columns=["run", "remark", "open"])
 
-    def _possible(self, samples: Samples, names: tuple[Named, ...]) -> Kept:
-        """Return samples without the intervals whose counts no core can have."""
+    def _possible(self, samples: Samples, names: tuple[Named, ...], *, simulated: bool) -> Kept:
+        """Return samples without the intervals whose counts no core can have; simulated ones are not damaged."""
+        if simulated:
+            return Kept(samples, {}, {})
 
         def rates(of: Samples) -> pd.DataFrame:
             return rates_of(of, names, ["run"])
@@ -266,9 +267,7 @@ class Bottlenecks:
         """
         names, simulated = self._names(samples, "Bottlenecks.stacks")
         samples, _ = counted_enough(samples)
-        kept = (
-            Kept(samples, {}, {}) if simulated else self._possible(samples, names)
-        )  # simulated counts are not damaged
+        kept = self._possible(samples, names, simulated=simulated)
         samples = kept.samples
         if timeless := without_time(samples):
             raise DataError(f"a CPI stack needs cycles for each run; of {timeless[0][0]}, {timeless[0][1]}")

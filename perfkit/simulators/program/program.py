@@ -19,9 +19,8 @@ from perfkit.trace.code import StaticCode
 
 Forms = Callable[[str], InstructionForm]
 
-REGISTERS = (
-    72  # x86-64: 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags, 65 flags of INC and DEC, 66 ADOX's
-)
+# x86-64: 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags, 65 flags of INC and DEC, 66 ADOX's.
+REGISTERS = 72
 VECTOR, STORE = 1, 2  # schedulers
 CONDITIONAL, INDIRECT, CALL, RETURN = 1, 2, 4, 8  # how an instruction may go on; an indirect call is both
 

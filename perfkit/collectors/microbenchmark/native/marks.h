@@ -9,7 +9,7 @@ typedef struct {
     mark before;
     uint64_t begin;
     int running, whole; /* whole: main() itself is what is timed, until a mark is met */
-    int pairs, steady, quiet, finished, unpaired, returned, threads; /* threads: whether it had others beside main()'s */
+    int pairs, steady, finished, unpaired, returned, threads; /* threads: whether it had others beside main()'s */
     long gave; /* how often what is timed gave the processor up by itself */
     double ticks, ns, cycles, level, event, count, rate, waited;
 } program_window;
