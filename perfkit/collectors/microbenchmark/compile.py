@@ -720,7 +720,12 @@ def build_window(folder: Path) -> Path:
             own = re.findall(r"^[0-9a-f]+ [bdrt] (\w\S*)$", listed, re.MULTILINE)
             names.write_text("".join(f"{name} {_RENAMED}{name}\n" for name in own), encoding="utf-8")
             # Of pages that it shared, the program would not be the first to touch them.
-            apart = ("--rename-section", f".bss={_RENAMED}data", "--set-section-alignment", ".bss=4096")
+            apart = ["--rename-section", f".bss={_RENAMED}data", "--set-section-alignment", ".bss=4096"]
+            kept = re.findall(r" (\.rodata\S*) ", _told_by(["objdump", "-h", str(plain)]))
+            for (
+                name
+            ) in kept:  # what it reads lies beside its code: the first to read a program's constants is the program
+                apart += ["--rename-section", f"{name}={_RENAMED}code,alloc,load,readonly,code,contents"]
             _told_by(["objcopy", f"--redefine-syms={names}", *apart, str(plain)])
             _HARNESSES[done.name] = plain.read_bytes()
     if not done.is_file():
